@@ -1,0 +1,56 @@
+# The commands of the project, the same on a laptop and in CI. They need python3 (3.11 to 3.13) and make, no more:
+# whichever runs first makes .venv, and it is renewed when pyproject.toml changes. `make` lists them.
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+DEV := $(VENV)/.dev-installed
+DOCS := $(VENV)/.docs-installed
+
+# What programs leave behind goes to .cache; JAX keeps its compiled programs there, so that a second run is quicker.
+export JAX_COMPILATION_CACHE_DIR := $(CURDIR)/.cache/jax
+export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.1
+export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help benchmark test test-all check docs clean
+
+help: ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+benchmark: $(DEV) ## simulate the cartpole and print what happens
+	$(BIN)/python examples/01_cartpole.py $(ARGS)
+
+test: $(DEV) ## the quick tests; ARGS="-k aba" chooses some
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-all: $(DEV) ## every test
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(DEV) ## formatting, lint, types, and which module may import which
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
+
+docs: $(DOCS) ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+clean: ## remove caches and what was built; .venv stays
+	rm -rf .cache .hypothesis build dist site
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(DEV): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' || \
+		{ echo "make: $$($(PYTHON) --version 2>&1 || true); use Python 3.11, 3.12 or 3.13 (make PYTHON=python3.12)" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+$(DOCS): $(DEV)
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
