@@ -1,0 +1,301 @@
+"""The Newton-Euler equations in Lie form: articulated body, recursive Newton-Euler, composite rigid body.
+
+The algorithms (`aba`, `rnea`, `crba`, …) are written once, for one sample, and read like `docs/maths.md`. The public
+functions below them take any leading batch axes and compile once a tree and batch size: a robot's numbers are inputs.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.custom_derivatives import SymbolicZero
+from jaxtyping import Array, ArrayLike, Float, Real
+
+from diffnea.robot import Robot, astype, nameless
+from diffnea.spatial import Adjoint, Inertia, Transform, ad, identity, joint_transform, joint_twist
+
+# One sample ------------------------------------------------------------------------------------------------------
+
+
+def joint_frames(robot: Robot, q: Float[Array, " n"]) -> Transform:
+    """`T_{λ,i} = T_O · T_q(q_i)`: each link's pose in its parent."""
+    move = jax.vmap(lambda T_O, axis, revolute, q: T_O @ joint_transform(axis, revolute, q))
+    return move(robot.placement, robot.axis, robot.tree.revolute, q)
+
+
+def joint_twists(robot: Robot) -> Float[Array, "n 6"]:
+    """`s_i`: each joint's twist at unit rate, in its link's frame."""
+    return jax.vmap(joint_twist)(robot.axis, robot.tree.revolute)
+
+
+def base_acceleration(robot: Robot) -> Float[Array, "6"]:
+    """`a_0 = (−g, 0)`: a base that accelerates upwards is a base at rest under gravity."""
+    return jnp.concatenate([-robot.gravity, jnp.zeros_like(robot.gravity)])
+
+
+@jax.custom_jvp
+def aba(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Forward dynamics by the articulated body algorithm: joint accelerations under joint torques `tau`."""
+    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
+    still = jnp.zeros(6, q.dtype)
+
+    def move(v_parent, X, s, qd):  # v_i = Ad v_λ + s_i q̇_i,   η_i = ad(v_i) s_i q̇_i
+        v = X @ v_parent + s * qd
+        return v, (v, ad(v) @ s * qd)
+
+    def articulate(children, X, s, inertia, armature, v, eta, tau):
+        M = inertia.matrix()
+        M_hat = M + children[0]  # M̂_i = M_i + Σ_k Adᵀ Π_k Ad
+        b = -ad(v).T @ (M @ v) + children[1]  # b_i = −ad(v_i)ᵀ M_i v_i + Σ_k Adᵀ (b_k + β_k)
+        U = M_hat @ s
+        psi = 1 / (s @ U + armature)  # Ψ_i = 1 / (s_iᵀ M̂_i s_i), rotor included
+        tau_free = tau - s @ b
+        Pi = M_hat - psi * jnp.outer(U, U)  # Π_i = M̂_i − M̂_i s_i Ψ_i s_iᵀ M̂_i
+        beta = M_hat @ eta + U * psi * (tau_free - U @ eta)  # β_i = M̂_i (η_i + s_i Ψ_i (τ_i − s_iᵀ (M̂_i η_i + b_i)))
+        return (X.congruence(Pi), X.T @ (b + beta)), (U, psi, tau_free)
+
+    def accelerate(a_parent, X, s, eta, U, psi, tau_free):  # a_i = Ad a_λ + η_i + s_i q̈_i
+        a = X @ a_parent + eta
+        qdd = psi * (tau_free - U @ a)  # q̈_i = Ψ_i (τ_i − s_iᵀ (M̂_i (Ad a_λ + η_i) + b_i))
+        return a + s * qdd, qdd
+
+    tree, nothing = robot.tree, (jnp.zeros((6, 6), q.dtype), still)
+    v, eta = tree.from_root(move, still, X, s, qd)
+    U, psi, tau_free = tree.from_leaves(articulate, nothing, X, s, robot.inertia, robot.armature, v, eta, tau)
+    return tree.from_root(accelerate, base_acceleration(robot), X, s, eta, U, psi, tau_free)
+
+
+@partial(aba.defjvp, symbolic_zeros=True)
+def _aba_tangent(primals, tangents):
+    """`M δq̈ = δτ − δrnea`: the implicit derivative, cheaper than that of the recursion, and its transpose with it."""
+    robot, q, _, tau = primals
+    qdd = aba(*primals)
+    leaves, structure = jax.tree.flatten(primals[:3])
+    slopes = jax.tree.leaves(tangents[:3])
+    moving = [i for i, slope in enumerate(slopes) if not isinstance(slope, SymbolicZero)]
+
+    def torque(*moved):
+        filled = dict(zip(moving, moved, strict=True))
+        return rnea(*jax.tree.unflatten(structure, [filled.get(i, leaf) for i, leaf in enumerate(leaves)]), qdd)
+
+    change = jax.jvp(torque, [leaves[i] for i in moving], [slopes[i] for i in moving])[1] if moving else 0 * tau
+    pushed = jnp.zeros_like(tau) if isinstance(tangents[3], SymbolicZero) else tangents[3]
+    return qdd, solve_mass(robot, q, pushed - change)
+
+
+def solve_mass(robot: Robot, q: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`M(q)⁻¹ τ`, by the articulated body algorithm at rest without gravity."""
+    rest = replace(robot, gravity=jnp.zeros_like(robot.gravity))
+    still = jnp.zeros_like(q)
+    return jax.lax.custom_linear_solve(
+        lambda qdd: rnea(rest, q, still, qdd), tau, lambda _, tau: aba(rest, q, still, tau), symmetric=True
+    )
+
+
+def rnea(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Inverse dynamics by the recursive Newton-Euler algorithm: the joint torques that give `qdd`."""
+    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
+    still = jnp.zeros(6, q.dtype)
+
+    def move(parent, X, s, inertia, qd, qdd):
+        v = X @ parent[0] + s * qd  # v_i = Ad v_λ + s_i q̇_i
+        a = X @ parent[1] + s * qdd + ad(v) @ s * qd  # a_i = Ad a_λ + s_i q̈_i + ad(v_i) s_i q̇_i
+        M = inertia.matrix()
+        return (v, a), M @ a - ad(v).T @ (M @ v)  # M_i a_i − ad(v_i)ᵀ M_i v_i
+
+    def collect(f_children, X, s, f):  # f_i += Σ_k Adᵀ f_k,   τ_i = s_iᵀ f_i
+        f = f + f_children
+        return X.T @ f, s @ f
+
+    f = robot.tree.from_root(move, (still, base_acceleration(robot)), X, s, robot.inertia, qd, qdd)
+    return robot.tree.from_leaves(collect, still, X, s, f) + robot.armature * qdd
+
+
+def crba(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """The mass matrix by the composite rigid body algorithm, rotors included."""
+    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
+
+    def collect(children, X, s, inertia, unit):
+        M = inertia.matrix() + children[0]  # the composite body: link i and all it carries
+        F = children[1] + jnp.outer(M @ s, unit)  # column k: the wrench here that accelerates joint k alone
+        return (X.congruence(M), X.T @ F), s @ F
+
+    units = jnp.eye(robot.num_joints, dtype=q.dtype)
+    nothing = (jnp.zeros((6, 6), q.dtype), jnp.zeros((6, robot.num_joints), q.dtype))
+    rows = robot.tree.from_leaves(collect, nothing, X, s, robot.inertia, units)  # each joint against its descendants
+    return rows + rows.T + jnp.diag(robot.armature - jnp.diagonal(rows))
+
+
+def link_poses(robot: Robot, q: Float[Array, " n"]) -> Transform:
+    """Each link's frame in the world (the frame at its joint)."""
+
+    def place(T_world_parent, T_parent_link):
+        T_world_link = T_world_parent @ T_parent_link
+        return T_world_link, T_world_link
+
+    return robot.tree.from_root(place, identity(q.dtype), joint_frames(robot, q))
+
+
+def file_poses(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n 4 4"]:
+    """Each link's frame in the world, where the robot's file has it."""
+    turned = jax.vmap(lambda pose, offset: Transform(pose.rotation, pose.rotation @ offset + pose.translation))
+    return jax.vmap(Transform.matrix)(turned(link_poses(robot, q), robot.frame_offset))
+
+
+class Energy(NamedTuple):
+    """Kinetic and potential energy in joules; the potential is zero with all mass at the base's origin."""
+
+    kinetic: Float[Array, "*batch"]
+    potential: Float[Array, "*batch"]
+
+
+def energies(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Energy:
+    """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`."""
+    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
+
+    def move(v_parent, X, s, inertia, qd):
+        v = X @ v_parent + s * qd
+        return v, v @ inertia.matrix() @ v
+
+    twice = robot.tree.from_root(move, jnp.zeros(6, q.dtype), X, s, robot.inertia, qd)
+    pose, inertia = link_poses(robot, q), robot.inertia
+    moments = inertia.mass[:, None] * pose.translation + jax.vmap(jnp.matmul)(pose.rotation, inertia.first_moment)
+    kinetic = (jnp.sum(twice) + jnp.sum(robot.armature * qd**2)) / 2
+    return Energy(kinetic, -jnp.sum(moments @ robot.gravity))
+
+
+def rnea_jacobian(
+    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]
+) -> Float[Array, "n p"]:
+    """The regressor: RNEA without rotors is linear in the inertial parameters, so its Jacobian is exact."""
+
+    def torque(parameters):
+        inertia = Inertia.from_parameters(parameters.reshape(-1, 10))
+        return rnea(replace(robot, inertia=inertia, armature=jnp.zeros_like(q)), q, qd, qdd)
+
+    return jax.jacfwd(torque)(robot.inertia.parameters.reshape(-1))
+
+
+def christoffel(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """`C(q, q̇)` from Christoffel's symbols, `½ (Ṁ + ∂(M q̇)/∂q − (∂(M q̇)/∂q)ᵀ)`, so that `Ṁ − 2C` is skew."""
+    mass_rate = jax.jvp(partial(crba, robot), (q,), (qd,))[1]
+    momentum_slope = jax.jacfwd(lambda q: crba(robot, q) @ qd)(q)
+    return (mass_rate + momentum_slope - momentum_slope.T) / 2
+
+
+def bias(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`C(q, q̇) q̇ + g(q)`: the torque that keeps the joints at constant velocity."""
+    return rnea(robot, q, qd, jnp.zeros_like(q))
+
+
+def holding(robot: Robot, q: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`g(q)`: the torque that holds the robot still."""
+    return bias(robot, q, jnp.zeros_like(q))
+
+
+# Any leading batch axes -------------------------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnums=0)
+def _run(function: Callable[..., Any], robot: Robot, *arrays: Array) -> Any:
+    if arrays[0].ndim == 1:
+        return function(robot, *arrays)
+    return jax.vmap(partial(function, robot))(*arrays)
+
+
+def _batched(function: Callable[..., Any], robot: Robot, **values: ArrayLike) -> Any:
+    """Broadcast the batch axes, compute in the precision of the arrays given, and give the batch axes back."""
+    arrays = [jnp.asarray(value) for value in values.values()]
+    for name, array in zip(values, arrays, strict=True):
+        if array.ndim == 0 or array.shape[-1] != robot.num_joints:
+            raise ValueError(f"{name} has shape {array.shape}; its last axis must be {robot.num_joints}, one a joint")
+    dtype = _precision(*arrays)
+    try:
+        batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(values, arrays, strict=True))
+        raise ValueError(f"batch axes do not match: {shapes}; give equal ones, or ones that broadcast") from None
+    joints = (robot.num_joints,)
+    flat = (int(np.prod(batch)), *joints) if batch else joints
+    arrays = [jnp.broadcast_to(array.astype(dtype), (*batch, *joints)).reshape(flat) for array in arrays]
+    result = _run(function, astype(nameless(robot), dtype), *arrays)
+    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), result) if batch else result
+
+
+def _precision(*arrays: Array) -> Any:
+    """float32 or float64 as given; whole numbers become JAX's default float."""
+    dtype = np.result_type(*(array.dtype for array in arrays))
+    return dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.asarray(0.0).dtype
+
+
+def forward_dynamics(
+    robot: Robot,
+    q: Real[ArrayLike, "*#batch n"],
+    qd: Real[ArrayLike, "*#batch n"],
+    tau: Real[ArrayLike, "*#batch n"],
+) -> Float[Array, "*batch n"]:
+    """Joint accelerations under joint torques `tau` (articulated body algorithm)."""
+    return _batched(aba, robot, q=q, qd=qd, tau=tau)
+
+
+def inverse_dynamics(
+    robot: Robot,
+    q: Real[ArrayLike, "*#batch n"],
+    qd: Real[ArrayLike, "*#batch n"],
+    qdd: Real[ArrayLike, "*#batch n"],
+) -> Float[Array, "*batch n"]:
+    """The joint torques that give the accelerations `qdd` (recursive Newton-Euler algorithm)."""
+    return _batched(rnea, robot, q=q, qd=qd, qdd=qdd)
+
+
+def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n n"]:
+    """The joint-space mass matrix, armature on its diagonal (composite rigid body algorithm)."""
+    return _batched(crba, robot, q=q)
+
+
+def bias_torque(
+    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
+) -> Float[Array, "*batch n"]:
+    """Coriolis, centrifugal and gravity torques together: `inverse_dynamics` at zero acceleration."""
+    return _batched(bias, robot, q=q, qd=qd)
+
+
+def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n"]:
+    """The torques that hold the robot still against gravity."""
+    return _batched(holding, robot, q=q)
+
+
+def coriolis_matrix(
+    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
+) -> Float[Array, "*batch n n"]:
+    """`C` with `C q̇` the Coriolis and centrifugal torques and `Ṁ − 2C` skew-symmetric."""
+    return _batched(christoffel, robot, q=q, qd=qd)
+
+
+def energy(robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]) -> Energy:
+    """Kinetic and potential energy, rotors included."""
+    return _batched(energies, robot, q=q, qd=qd)
+
+
+def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n 4 4"]:
+    """World poses of the links' frames as homogeneous matrices, one a moving link."""
+    return _batched(file_poses, robot, q=q)
+
+
+def regressor(
+    robot: Robot,
+    q: Real[ArrayLike, "*#batch n"],
+    qd: Real[ArrayLike, "*#batch n"],
+    qdd: Real[ArrayLike, "*#batch n"],
+) -> Float[Array, "*batch n p"]:
+    """`Y` with `Y @ inertial_parameters(robot)` the torques of the links; rotors add `armature · qdd`."""
+    return _batched(rnea_jacobian, robot, q=q, qd=qd, qdd=qdd)
+
+
+def inertial_parameters(robot: Robot) -> Float[Array, " p"]:
+    """Ten numbers a link: m, m·c, then J's xx, xy, yy, xz, yz, zz at the link's origin in the link's axes."""
+    return robot.inertia.parameters.reshape(-1)

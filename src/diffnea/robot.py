@@ -1,0 +1,187 @@
+"""A robot: the tree its joints form, and the physical numbers of its links and joints."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diffnea.spatial import Inertia, Transform
+
+JOINT_KINDS = ("revolute", "continuous", "prismatic")
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+
+
+class Tree(eqx.Module):
+    """How the links hang together: link i is moved by joint i, and `parents[i] < i` (−1: the fixed base)."""
+
+    parents: tuple[int, ...] = eqx.field(static=True)
+    kinds: tuple[str, ...] = eqx.field(static=True)
+    joint_names: tuple[str, ...] = eqx.field(static=True)
+    link_names: tuple[str, ...] = eqx.field(static=True)
+
+    def __check_init__(self):
+        count = len(self.parents)
+        for what, values in (("kinds", self.kinds), ("joint_names", self.joint_names), ("link_names", self.link_names)):
+            if len(values) != count:
+                raise ValueError(f"Tree: {len(values)} {what} for {count} parents; give one a link")
+        for i, parent in enumerate(self.parents):
+            if not -1 <= parent < i:
+                raise ValueError(f"Tree: parent of link {i} is {parent}; use −1 for the base or an earlier link")
+        for name, kind in zip(self.joint_names, self.kinds, strict=True):
+            if kind not in JOINT_KINDS:
+                raise ValueError(f'Tree: joint "{name}" is "{kind}"; use {", ".join(JOINT_KINDS)}')
+        for what, names in (("joint", self.joint_names), ("link", self.link_names)):
+            if len(set(names)) != count:
+                twice = next(name for name in names if names.count(name) > 1)
+                raise ValueError(f'Tree: two {what}s are named "{twice}"; names must differ')
+
+    @property
+    def revolute(self) -> np.ndarray:
+        """Which joints turn (revolute and continuous), the others slide."""
+        return np.array([kind != "prismatic" for kind in self.kinds], dtype=bool)
+
+    def from_root(self, step: Callable[..., tuple[Any, Any]], root: Any, *links: Any) -> Any:
+        """Run `carry, output = step(parent's carry, *link)` from the base outwards; the outputs, one row a link."""
+        outputs, carry = [], _repeat(root, 1)
+        for level in _levels(self.parents):
+            carry, output = jax.vmap(step)(_take(carry, level.parents), *_take(links, level.links))
+            outputs.append(output)
+        return self._gather(step, root, links, outputs)
+
+    def from_leaves(self, step: Callable[..., tuple[Any, Any]], nothing: Any, *links: Any) -> Any:
+        """Run `message, output = step(sum of the children's messages, *link)` towards the base; the outputs."""
+        outputs, messages = [], _repeat(nothing, 0)
+        for level in reversed(_levels(self.parents)):
+            total = _sum_children(messages, nothing, level.children)
+            messages, output = jax.vmap(step)(total, *_take(links, level.links))
+            outputs.append(output)
+        return self._gather(step, nothing, links, outputs[::-1])
+
+    def _gather(self, step, carry, links, outputs):
+        """Level by level → link by link; a robot without joints still gets outputs of the right shape."""
+        if not outputs:
+            return jax.vmap(step)(_repeat(carry, 0), *links)[1]
+        order = np.argsort(np.concatenate([level.links for level in _levels(self.parents)]))
+        return jax.tree.map(lambda *rows: jnp.concatenate(rows)[order], *outputs)
+
+
+class _Level:
+    """Links of one depth: their indices, where their parents and children stand in the neighbouring levels."""
+
+    def __init__(self, links: list[int], above: list[int], below: list[int], parents: tuple[int, ...]):
+        self.links = np.array(links)
+        self.parents = np.array([above.index(parents[i]) for i in links])
+        families = [[k for k, child in enumerate(below) if parents[child] == i] for i in links]
+        most = max(len(family) for family in families)
+        # Row r names each link's r-th child; where there is none, the row of zeros after the last.
+        self.children = np.array([family + [len(below)] * (most - len(family)) for family in families], int).T
+
+
+@lru_cache(maxsize=1024)
+def _levels(parents: tuple[int, ...]) -> tuple[_Level, ...]:
+    """Links grouped by depth: one vmapped step a level keeps compile time to the depth, not the size."""
+    depth: list[int] = []
+    for parent in parents:
+        depth.append(0 if parent < 0 else depth[parent] + 1)
+    groups = [[i for i, d in enumerate(depth) if d == k] for k in range(max(depth, default=-1) + 1)]
+    above, below = [[-1], *groups], [*groups[1:], []]
+    return tuple(_Level(group, above[k], below[k], parents) for k, group in enumerate(groups))
+
+
+def _repeat(values: Any, times: int) -> Any:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (times, *jnp.shape(x))), values)
+
+
+def _take(values: Any, rows: np.ndarray) -> Any:
+    return jax.tree.map(lambda x: x[rows], values)
+
+
+def _sum_children(messages: Any, nothing: Any, children: np.ndarray) -> Any:
+    """Each link's sum over its children; by gathering, so that NaN in one branch stays in that branch."""
+    count = children.shape[1]
+    if children.shape[0] == 0:
+        return _repeat(nothing, count)
+
+    def total(message, zero):
+        padded = jnp.concatenate([message, zero[None]])
+        return sum((padded[row] for row in children[1:]), padded[children[0]])
+
+    return jax.tree.map(total, messages, nothing)
+
+
+class Limits(eqx.Module):
+    """What each joint may do: position range, speed and effort, infinite where the file sets none."""
+
+    lower: Float[Array, " n"]
+    upper: Float[Array, " n"]
+    velocity: Float[Array, " n"]
+    effort: Float[Array, " n"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file a robot came from: what `save_robot` edits, so that everything not learned stays as it was."""
+
+    format: str  # "urdf" or "mjcf"
+    path: str
+    text: bytes
+
+
+class Robot(eqx.Module):
+    """A fixed-base kinematic tree with one row a link; every number is an array leaf, the topology is static.
+
+    A link's frame sits at its joint and turns with it. For URDF that is the file's link frame; `frame_offset` is
+    where the file's frame sits in ours (MJCF may anchor a joint away from its body's origin).
+    """
+
+    tree: Tree
+    placement: Transform  # T_O: the link's frame in its parent's at q = 0
+    axis: Float[Array, "n 3"]  # unit vector in the link's frame
+    inertia: Inertia
+    armature: Float[Array, " n"]  # reflected rotor inertia, added to the mass matrix' diagonal
+    damping: Float[Array, " n"]  # viscous friction, N·m·s/rad or N·s/m, as the file gives it
+    friction: Float[Array, " n"]  # dry friction, N·m or N
+    gear: Float[Array, " n"]  # torque per unit of command; 0 where the file drives other joints but not this one
+    limits: Limits
+    frame_offset: Float[Array, "n 3"]
+    gravity: Float[Array, "3"]
+    name: str = eqx.field(static=True, default="robot")
+    source: Source | None = eqx.field(static=True, default=None, repr=False)
+
+    @property
+    def num_joints(self) -> int:
+        """How many joints move, and so how many links do."""
+        return len(self.tree.parents)
+
+    @property
+    def num_links(self) -> int:
+        """Links that move; what is fixed to another link is part of it, what is fixed to the base is left out."""
+        return len(self.tree.parents)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints in the order of q."""
+        return self.tree.joint_names
+
+    @property
+    def link_names(self) -> tuple[str, ...]:
+        """The link each joint moves, in the order of q."""
+        return self.tree.link_names
+
+
+def astype(robot: Robot, dtype: Any) -> Robot:
+    """The same robot with its numbers in another precision."""
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), robot)
+
+
+def nameless(robot: Robot) -> Robot:
+    """The robot reduced to what shapes the computation, so that equal trees share one compilation."""
+    kinds = tuple("prismatic" if kind == "prismatic" else "revolute" for kind in robot.tree.kinds)
+    blank = tuple(str(i) for i in range(robot.num_joints))
+    return replace(robot, tree=Tree(robot.tree.parents, kinds, blank, blank), name="", source=None)

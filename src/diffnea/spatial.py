@@ -1,0 +1,153 @@
+"""Rigid motions in Lie form: poses, twists, wrenches and inertias, six-vectors always [linear, angular].
+
+Everything here is written for one frame or one body; `jax.vmap` gives the rest. `docs/maths.md` lists
+the symbols.
+"""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+# [x]_ij = Σ_k SKEW_ijk x_k, the Levi-Civita symbol up to sign.
+_SKEW = np.zeros((3, 3, 3))
+_SKEW[[2, 0, 1], [1, 2, 0], [0, 1, 2]] = 1.0
+_SKEW[[1, 2, 0], [2, 0, 1], [0, 1, 2]] = -1.0
+
+# Where xx, xy, yy, xz, yz, zz stand in a symmetric 3 × 3 matrix, and back.
+_ROWS, _COLUMNS = np.array([0, 0, 1, 0, 1, 2]), np.array([0, 1, 1, 2, 2, 2])
+_UNIQUE = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
+
+
+def skew(x: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """The matrix `[x]` of the cross product: `[x] y = x × y`."""
+    return jnp.asarray(_SKEW, x.dtype) @ x
+
+
+def ad(v: Float[Array, "6"]) -> Float[Array, "6 6"]:
+    """The Lie bracket of twists as a matrix, `ad_v = [[ω], [v]; 0, [ω]]`; `ad_vᵀ` acts on wrenches."""
+    linear, angular = skew(v[:3]), skew(v[3:])
+    return jnp.block([[angular, linear], [jnp.zeros_like(angular), angular]])
+
+
+def _turn(axis: Float[Array, "3"], cosine: Float[Array, ""], sine: Float[Array, ""]) -> Float[Array, "3 3"]:
+    """The rotation about a unit axis: `aaᵀ + cos·(1 − aaᵀ) + sin·[a]`."""
+    along = jnp.outer(axis, axis)
+    return along + cosine * (jnp.eye(3, dtype=axis.dtype) - along) + sine * skew(axis)
+
+
+class Transform(eqx.Module):
+    """A pose `T = (R, p)`; `T_ab @ T_bc` is `T_ac`, and carries coordinates in c to coordinates in a."""
+
+    rotation: Float[Array, "*frames 3 3"]
+    translation: Float[Array, "*frames 3"]
+
+    def __matmul__(self, other: "Transform") -> "Transform":
+        return Transform(
+            self.rotation @ other.rotation,
+            self.rotation @ other.translation + self.translation,
+        )
+
+    def matrix(self) -> Float[Array, "4 4"]:
+        """The homogeneous matrix `[R, p; 0, 1]`."""
+        dtype = self.rotation.dtype
+        top = jnp.concatenate([self.rotation, self.translation[:, None]], axis=1)
+        return jnp.concatenate([top, jnp.asarray([[0.0, 0.0, 0.0, 1.0]], dtype)])
+
+
+def identity(dtype) -> Transform:
+    """The pose that moves nothing."""
+    return Transform(jnp.eye(3, dtype=dtype), jnp.zeros(3, dtype))
+
+
+def joint_transform(axis: Float[Array, "3"], revolute, q: Float[Array, ""]) -> Transform:
+    """`T_q`: the turn about, or the slide along, a joint's axis by its coordinate `q`."""
+    one, zero = jnp.ones_like(q), jnp.zeros_like(q)
+    rotation = _turn(axis, jnp.where(revolute, jnp.cos(q), one), jnp.where(revolute, jnp.sin(q), zero))
+    return Transform(rotation, axis * jnp.where(revolute, zero, q))
+
+
+def joint_twist(axis: Float[Array, "3"], revolute) -> Float[Array, "6"]:
+    """`s`: the twist of a joint at unit rate, `(0, a)` for a revolute and `(a, 0)` for a prismatic one."""
+    zero = jnp.zeros_like(axis)
+    return jnp.concatenate([jnp.where(revolute, zero, axis), jnp.where(revolute, axis, zero)])
+
+
+class Adjoint(eqx.Module):
+    """`X = Ad(T⁻¹)` for a child's pose `T = (R, p)` in its parent, kept as R and p, never as a 6 × 6 matrix.
+
+    `X @ v` takes a twist from the parent to the child, `X.T @ f` a wrench from the child to the parent, and
+    `X.congruence(M)` is `Xᵀ M X`. Twists and wrenches may also be the columns of a matrix.
+    """
+
+    pose: Transform
+
+    def __matmul__(self, v: Float[Array, "6 *k"]) -> Float[Array, "6 *k"]:
+        R, p = self.pose.rotation, self.pose.translation
+        return jnp.concatenate([R.T @ (v[:3] - skew(p) @ v[3:]), R.T @ v[3:]])
+
+    @property
+    def T(self) -> "TransposedAdjoint":
+        return TransposedAdjoint(self.pose)
+
+    def congruence(self, M: Float[Array, "6 6"]) -> Float[Array, "6 6"]:
+        """`Xᵀ M X` for a symmetric M: an inertia of the child as the parent feels it."""
+        R, S = self.pose.rotation, skew(self.pose.translation)
+        A, B, C = _mirror(R @ M[:3, :3] @ R.T), R @ M[:3, 3:] @ R.T, R @ M[3:, 3:] @ R.T
+        B_moved = B - A @ S
+        C_moved = _mirror(C + S @ B_moved - B.T @ S)
+        return jnp.block([[A, B_moved], [B_moved.T, C_moved]])
+
+
+def _mirror(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """A symmetric matrix by its upper triangle alone: what stands below need not be computed."""
+    return A[_ROWS, _COLUMNS][_UNIQUE]
+
+
+class TransposedAdjoint(eqx.Module):
+    """`Ad(T⁻¹)ᵀ`, see `Adjoint`."""
+
+    pose: Transform
+
+    def __matmul__(self, f: Float[Array, "6 *k"]) -> Float[Array, "6 *k"]:
+        R, p = self.pose.rotation, self.pose.translation
+        force = R @ f[:3]
+        return jnp.concatenate([force, R @ f[3:] + skew(p) @ force])
+
+
+class Inertia(eqx.Module):
+    """A body's ten inertial parameters about its link's origin, in its link's axes.
+
+    The dynamics are linear in them, and none divides by the mass. `rotational` holds J's xx, xy, yy, xz, yz, zz.
+    """
+
+    mass: Float[Array, "*bodies"]
+    first_moment: Float[Array, "*bodies 3"]
+    rotational: Float[Array, "*bodies 6"]
+
+    @classmethod
+    def from_parameters(cls, parameters: Float[Array, "*bodies 10"]) -> "Inertia":
+        """From `(m, m·c, J)`, in the order of `parameters`."""
+        return cls(parameters[..., 0], parameters[..., 1:4], parameters[..., 4:])
+
+    @classmethod
+    def from_moments(
+        cls, mass: Float[Array, ""], first_moment: Float[Array, "3"], rotational: Float[Array, "3 3"]
+    ) -> "Inertia":
+        """From the mass, `m·c` and the matrix J about the origin."""
+        return cls(mass, first_moment, rotational[_ROWS, _COLUMNS])
+
+    @property
+    def parameters(self) -> Float[Array, "*bodies 10"]:
+        """`(m, m·c_x, m·c_y, m·c_z, J_xx, J_xy, J_yy, J_xz, J_yz, J_zz)`."""
+        return jnp.concatenate([self.mass[..., None], self.first_moment, self.rotational], axis=-1)
+
+    @property
+    def rotational_matrix(self) -> Float[Array, "*bodies 3 3"]:
+        """J about the link's origin as a matrix."""
+        return self.rotational[..., _UNIQUE]
+
+    def matrix(self) -> Float[Array, "6 6"]:
+        """`M = [m·1, −m[c]; m[c], J]`."""
+        h = skew(self.first_moment)
+        return jnp.block([[self.mass * jnp.eye(3, dtype=h.dtype), -h], [h, self.rotational_matrix]])

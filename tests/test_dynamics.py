@@ -1,0 +1,300 @@
+"""Laws of rigid-body dynamics on random trees, and Pinocchio as the witness."""
+
+from dataclasses import replace
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pinocchio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.test_util import check_grads
+from robots import depth_first, in_pinocchio, random_robot, random_state, random_tree, relative
+from scipy.spatial.transform import Rotation
+
+import diffnea as dn
+from diffnea import dynamics
+from diffnea.robot import astype
+
+LAW = 1e-10
+# Single precision carries 1.2e-7; twelve links in a row amplify it by the mass matrix' condition, up to 1e4 here.
+SINGLE = 2e-3
+
+# Each shape of tree is a compilation: a fixed handful here, any shape at all in the slow test.
+SHAPES = [random_tree(seed, count) for seed, count in enumerate((2, 3, 4, 6, 8, 12))]
+
+
+@jax.jit
+def _evaluate(robot, q, qd, tau, qdd):
+    """Everything the laws speak of, in one compilation."""
+    solved = dynamics.aba(robot, q, qd, tau)
+    forced = dynamics.rnea(robot, q, qd, qdd)
+
+    def total(q, qd):
+        return sum(dynamics.energies(robot, q, qd))
+
+    power = jax.jvp(total, (q, qd), (qd, solved))[1]
+    mass_rate = jax.jvp(partial(dynamics.crba, robot), (q,), (qd,))[1]
+    return {
+        "qdd": solved,
+        "tau": forced,
+        "tau back": dynamics.rnea(robot, q, qd, solved),
+        "qdd back": dynamics.aba(robot, q, qd, forced),
+        "M": dynamics.crba(robot, q),
+        "dtau/dqdd": jax.jacfwd(lambda a: dynamics.rnea(robot, q, qd, a))(qdd),
+        "kinetic": dynamics.energies(robot, q, qd).kinetic,
+        "dE/dt": power,
+        "Y": dynamics.rnea_jacobian(robot, q, qd, qdd),
+        "C": dynamics.christoffel(robot, q, qd),
+        "dM/dt": mass_rate,
+        "g": dynamics.holding(robot, q),
+    }
+
+
+def _assert_laws(robot, q, qd, third):
+    """`third` serves as torque and as acceleration."""
+    found = {key: np.asarray(value) for key, value in _evaluate(robot, q, qd, third, third).items()}
+    assert relative(found["tau back"], third) < LAW
+    assert relative(found["qdd back"], third) < LAW
+    mass = found["M"]
+    assert relative(found["dtau/dqdd"], mass) < LAW
+    assert np.array_equal(mass, mass.T)
+    assert np.linalg.eigvalsh(mass)[0] > 0
+    assert relative(found["kinetic"], qd @ mass @ qd / 2) < LAW
+    work = third * qd
+    assert abs(found["dE/dt"] - work.sum()) < LAW * (np.abs(work).sum() + found["kinetic"])
+    rotors = np.asarray(robot.armature) * third
+    assert relative(found["Y"] @ np.asarray(dn.inertial_parameters(robot)) + rotors, found["tau"]) < LAW
+    assert relative(mass @ third + found["C"] @ qd + found["g"], found["tau"]) < LAW
+    skew = found["dM/dt"] - 2 * found["C"]
+    assert np.abs(skew + skew.T).max() < LAW * np.abs(found["dM/dt"]).max()
+
+
+@given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1), st.floats(0.1, 10.0))
+@settings(max_examples=60)
+def test_laws_hold_on_random_trees(tree, seed, scale):
+    robot = random_robot(tree, seed, scale=scale)
+    _assert_laws(robot, *random_state(robot.num_joints, seed))
+
+
+@pytest.mark.slow
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=40)
+def test_laws_hold_on_any_shape_of_tree(seed):
+    robot = random_robot(random_tree(seed), seed)
+    _assert_laws(robot, *random_state(robot.num_joints, seed))
+
+
+@given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_a_rotation_of_the_base_with_gravity_changes_nothing(tree, seed):
+    robot = random_robot(tree, seed)
+    turn = Rotation.random(rng=np.random.default_rng(seed)).as_matrix()
+    on_base = np.array([parent < 0 for parent in tree.parents])
+    placement = dn.Transform(
+        jnp.where(on_base[:, None, None], turn @ robot.placement.rotation, robot.placement.rotation),
+        jnp.where(on_base[:, None], robot.placement.translation @ turn.T, robot.placement.translation),
+    )
+    turned = replace(robot, placement=placement, gravity=turn @ robot.gravity)
+    state = random_state(robot.num_joints, seed)
+    before, after = _evaluate(robot, *state, state[2]), _evaluate(turned, *state, state[2])
+    for quantity in ("qdd", "tau", "M", "kinetic", "C", "g"):
+        assert relative(after[quantity], before[quantity]) < LAW, quantity
+
+
+def assert_matches_pinocchio(module, robot, seed=0, bound=1e-9):
+    """ABA, RNEA, CRBA, regressor, energy, Coriolis, gravity and poses of `module` against Pinocchio."""
+    model = in_pinocchio(robot)
+    data = model.createData()
+    q, qd, third = random_state(robot.num_joints, seed)
+    upper = np.triu(pinocchio.crba(model, data, q))
+    tau = pinocchio.rnea(model, data, q, qd, third)
+    parameters = np.asarray(module.inertial_parameters(robot))
+    assert relative(module.forward_dynamics(robot, q, qd, third), pinocchio.aba(model, data, q, qd, third)) < bound
+    assert relative(module.inverse_dynamics(robot, q, qd, third), tau) < bound
+    assert relative(module.mass_matrix(robot, q), upper + np.triu(upper, 1).T) < bound
+    links_only = tau - model.armature * third
+    assert relative(np.asarray(module.regressor(robot, q, qd, third)) @ parameters, links_only) < bound
+    assert relative(parameters, np.concatenate([i.toDynamicParameters() for i in list(model.inertias)[1:]])) < bound
+    assert relative(module.coriolis_matrix(robot, q, qd), pinocchio.computeCoriolisMatrix(model, data, q, qd)) < bound
+    assert relative(module.gravity_torque(robot, q), pinocchio.computeGeneralizedGravity(model, data, q)) < bound
+    energy = module.energy(robot, q, qd)
+    rotors = np.sum(model.armature * qd**2) / 2
+    model.armature = np.zeros(robot.num_joints)  # Pinocchio 4.1 counts only one joint's rotor in the energy
+    assert relative(energy.kinetic - rotors, pinocchio.computeKineticEnergy(model, data, q, qd)) < bound
+    assert relative(energy.potential, pinocchio.computePotentialEnergy(model, data, q)) < bound
+    pinocchio.forwardKinematics(model, data, q)
+    poses = np.array([pose.homogeneous for pose in list(data.oMi)[1:]])
+    assert relative(module.forward_kinematics(robot, q), poses) < bound
+
+
+@pytest.mark.parametrize("tree", SHAPES[1::2], ids=lambda tree: f"{len(tree.parents)} links")
+def test_pinocchio_agrees(tree):
+    assert_matches_pinocchio(dn, random_robot(depth_first(tree), 1))
+
+
+# Derivatives -----------------------------------------------------------------------------------------------------
+
+BRANCHED = dn.Tree((-1, 0, 0), ("prismatic", "revolute", "revolute"), ("a", "b", "c"), ("A", "B", "C"))
+LEAVES = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(random_robot(BRANCHED, 0))]
+
+
+def _at(robot, index):
+    """The robot as a function of one of its leaves."""
+    leaves, structure = jax.tree.flatten(robot)
+    return leaves[index], lambda leaf: jax.tree.unflatten(structure, [*leaves[:index], leaf, *leaves[index + 1 :]])
+
+
+@pytest.mark.parametrize("index", range(len(LEAVES)), ids=LEAVES)
+def test_derivatives_in_every_number_of_the_robot_meet_differences(index):
+    leaf, rebuild = _at(random_robot(BRANCHED, 3), index)
+    if not np.all(np.isfinite(leaf)):
+        leaf = jnp.where(jnp.isfinite(leaf), leaf, 1.0)
+    q, qd, third = map(jnp.asarray, random_state(3, 4))
+
+    @jax.jit
+    def everything(leaf):
+        robot = rebuild(leaf)
+        energy = dynamics.energies(robot, q, qd)
+        qdd, tau = dynamics.aba(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
+        return qdd, tau, dynamics.crba(robot, q), energy.kinetic + energy.potential, dynamics.file_poses(robot, q)
+
+    check_grads(everything, (leaf,), order=1, modes=("fwd", "rev"), eps=1e-6, atol=1e-6, rtol=1e-6)
+
+
+@jax.jit
+def _both_ways(q, qd, third):
+    robot = random_robot(BRANCHED, 5)
+    return dynamics.aba(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
+
+
+@pytest.mark.parametrize("where", ["anywhere", "at rest", "at zero"])
+def test_derivatives_in_state_and_input_meet_differences(where):
+    q, qd, third = map(jnp.asarray, random_state(3, 6))
+    q, qd = (jnp.zeros(3) if where == "at zero" else q), (qd if where == "anywhere" else jnp.zeros(3))
+    check_grads(_both_ways, (q, qd, third), order=2, modes=("fwd", "rev"), eps=1e-5, atol=1e-5, rtol=1e-5)
+
+
+def test_second_derivatives_in_the_robot_exist():
+    robot = random_robot(BRANCHED, 7)
+    zero = jnp.zeros(3)
+
+    def cost(inertia, placement):
+        return jnp.sum(dynamics.aba(replace(robot, inertia=inertia, placement=placement), zero, zero, zero) ** 2)
+
+    hessian = jax.jit(jax.hessian(cost, argnums=(0, 1)))(robot.inertia, robot.placement)
+    leaves = jax.tree.leaves(hessian)
+    assert all(np.all(np.isfinite(leaf)) for leaf in leaves)
+    assert any(np.any(leaf != 0) for leaf in leaves)
+
+
+# The public functions --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return random_robot(SHAPES[1], 11)
+
+
+def test_batch_axes_broadcast_and_give_what_single_samples_give(robot):
+    n = robot.num_joints
+    rng = np.random.default_rng(0)
+    q, qd, tau = rng.normal(size=(4, 1, n)), rng.normal(size=(5, n)), rng.normal(size=n)
+    qdd = dn.forward_dynamics(robot, q, qd, tau)
+    assert qdd.shape == (4, 5, n)
+    assert relative(qdd[2, 3], dn.forward_dynamics(robot, q[2, 0], qd[3], tau)) < LAW
+    assert dn.mass_matrix(robot, q).shape == (4, 1, n, n)
+    assert dn.energy(robot, q, qd).kinetic.shape == (4, 5)
+    assert dn.forward_kinematics(robot, q).shape == (4, 1, n, 4, 4)
+    assert dn.regressor(robot, q, qd, tau).shape == (4, 5, n, 10 * n)
+    assert dn.bias_torque(robot, np.zeros((0, n)), np.zeros(n)).shape == (0, n)
+
+
+def test_jit_vmap_and_grad_pass_through_the_public_functions(robot):
+    q, qd, tau = map(jnp.asarray, random_state(robot.num_joints, 1))
+
+    def cost(robot, q):
+        return jnp.sum(dn.forward_dynamics(robot, q, qd, tau))
+
+    slope, batch = jax.jit(jax.grad(cost))(robot, q), jax.vmap(cost, (None, 0))(robot, jnp.stack([q, 2 * q]))
+    step = 1e-6
+    heavier, lighter = (replace(robot, armature=robot.armature.at[0].add(d)) for d in (step, -step))
+    numeric = (cost(heavier, q) - cost(lighter, q)) / (2 * step)
+    assert relative(slope.armature[0], numeric) < 1e-6
+    assert relative(batch, [cost(robot, q), cost(robot, 2 * q)]) < LAW
+
+
+def test_single_precision_stays_single_and_close(robot):
+    state = random_state(robot.num_joints, 2)
+    double = dn.forward_dynamics(robot, *state)
+    single = dn.forward_dynamics(robot, *state.astype(np.float32))
+    assert (single.dtype, double.dtype) == (jnp.float32, jnp.float64)
+    assert dn.forward_dynamics(astype(robot, jnp.float32), *state).dtype == jnp.float64
+
+
+@jax.jit
+def _there_and_back(robot, q, qd, third):
+    forced = dynamics.rnea(robot, q, qd, third)
+    return dynamics.rnea(robot, q, qd, dynamics.aba(robot, q, qd, third)), dynamics.aba(robot, q, qd, forced)
+
+
+@given(st.sampled_from(SHAPES[::2]), st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_single_precision_keeps_the_laws_within_its_bound(tree, seed):
+    robot = astype(random_robot(tree, seed), jnp.float32)
+    state = random_state(robot.num_joints, seed).astype(np.float32)
+    tau, qdd = _there_and_back(robot, *state)
+    assert tau.dtype == qdd.dtype == jnp.float32
+    assert relative(tau, state[2]) < SINGLE
+    assert relative(qdd, state[2]) < SINGLE
+
+
+def test_whole_numbers_are_taken_as_floats(robot):
+    ones = jnp.ones(robot.num_joints, int)
+    whole = dn.gravity_torque(robot, ones)
+    assert relative(whole, dn.gravity_torque(robot, ones.astype(float))) < LAW
+
+
+def test_wrong_shapes_are_named(robot):
+    n = robot.num_joints
+    with pytest.raises(ValueError, match=rf"qd has shape \({n + 1},\); its last axis must be {n}"):
+        dynamics._batched(dynamics.bias, robot, q=np.zeros(n), qd=np.zeros(n + 1))
+    with pytest.raises(ValueError, match=r"batch axes do not match: q \(2, 3\), qd \(4, 3\)"):
+        dynamics._batched(dynamics.bias, robot, q=np.zeros((2, n)), qd=np.zeros((4, n)))
+
+
+def test_changing_numbers_compiles_nothing(robot):
+    compilations = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, duration, **_: compilations.append(event) if "backend_compile" in event else None
+    )
+    state = random_state(robot.num_joints, 3)
+    dn.coriolis_matrix(robot, state[0], state[1])
+    before = len(compilations)
+    assert before > 0, "the listener hears compilations"
+    other = random_robot(robot.tree, 12)
+    renamed = replace(other, name="other", tree=replace(other.tree, joint_names=("x", "y", "z")))
+    found = dn.coriolis_matrix(renamed, state[0], state[1])
+    assert len(compilations) == before
+    assert relative(found, dn.coriolis_matrix(robot, state[0], state[1])) > 1e-3
+
+
+def test_a_robot_without_joints_has_empty_dynamics():
+    robot = random_robot(dn.Tree((), (), (), ()), 0)
+    nothing = np.zeros((2, 0))
+    assert dn.forward_dynamics(robot, nothing, nothing, nothing).shape == (2, 0)
+    assert dn.mass_matrix(robot, nothing).shape == (2, 0, 0)
+    assert dn.energy(robot, nothing, nothing).kinetic.tolist() == [0.0, 0.0]
+
+
+def test_a_massless_branch_leaves_the_others_alone():
+    tree = dn.Tree((-1, -1, 1), ("revolute",) * 3, ("a", "b", "c"), ("A", "B", "C"))
+    robot = random_robot(tree, 0)
+    empty = jax.tree.map(lambda x: x.at[2].set(jnp.zeros_like(x[2])), (robot.inertia, robot.armature))
+    massless = replace(robot, inertia=empty[0], armature=empty[1])
+    state = random_state(3, 0)
+    qdd = np.asarray(dn.forward_dynamics(massless, *state))
+    assert not np.isfinite(qdd[2])
+    assert relative(qdd[0], dn.forward_dynamics(robot, *state)[0]) < LAW
