@@ -1,0 +1,128 @@
+"""Robot files: URDF and MJCF in, and identified numbers back into the file they came from."""
+
+import os
+import warnings
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from diffnea.formats import mjcf, urdf
+from diffnea.formats.description import (
+    Description,
+    RobotFileError,
+    assemble,
+    check_physical,
+    describe,
+    massless_note,
+    revise,
+)
+from diffnea.formats.xml_text import XMLFault, parse
+from diffnea.robot import Robot, Source, astype
+
+_FORMATS = {".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
+
+
+def load_robot(path: str | os.PathLike[str], *, allow_unphysical: bool = False) -> Robot:
+    """Read a robot from a URDF or MJCF file, told apart by content; links joined by fixed joints become one.
+
+    A link that no body can be (negative mass, moments that break the triangle inequality) is refused unless
+    `allow_unphysical`, since vendors do ship such files.
+    """
+    path = Path(path)
+    text = path.read_bytes()
+    try:
+        kind = _kind(text)
+        description = _read(text, str(path), kind, allow_unphysical)
+        if not allow_unphysical:
+            check_physical(description)
+        robot = assemble(description, Source(kind, str(path), text))
+    except (RobotFileError, XMLFault) as error:
+        raise RobotFileError(f"{path}: {error}") from None
+    for note in (*description.notes, *massless_note(robot)):
+        warnings.warn(f"{path}: {note}", stacklevel=2)
+    return robot
+
+
+def save_robot(
+    robot: Robot, path: str | os.PathLike[str], *, fresh: bool = False, allow_unphysical: bool = False
+) -> None:
+    """Write a robot as `.urdf` or MJCF `.xml`; read back, it is the same robot.
+
+    A robot that came from a file of that format is written as that file with only the changed numbers edited, unless
+    `fresh`. The result is read back and compared before anything is put in place; nothing is half-written.
+    """
+    path = Path(path)
+    kind = _FORMATS.get(path.suffix.lower())
+    if kind is None:
+        raise RobotFileError(f'{path}: ends in "{path.suffix}"; use .urdf, or .xml for MJCF')
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent}: no such folder")
+    try:
+        if not allow_unphysical:
+            check_physical(describe(robot))
+        text = _write(robot, kind, fresh)
+        base = robot.source.path if robot.source else str(path)
+        _verify(robot, assemble(_read(text, base, kind, allow_unphysical=True)), kind)
+    except (RobotFileError, XMLFault) as error:
+        raise RobotFileError(f"{path}: {error}") from None
+    _replace_file(path, text)
+
+
+def _kind(text: bytes) -> str:
+    """The format by its root element."""
+    root = parse(text).root.tag
+    kind = {"robot": "urdf", "mujoco": "mjcf", "mujocoinclude": "mjcf"}.get(root)
+    if kind is None:
+        raise RobotFileError(f"its root element is <{root}>; use URDF (<robot>) or MJCF (<mujoco>)")
+    return kind
+
+
+def _read(text: bytes, path: str, kind: str, allow_unphysical: bool) -> Description:
+    return urdf.read(text, allow_unphysical) if kind == "urdf" else mjcf.read(text, path, allow_unphysical)
+
+
+def _write(robot: Robot, kind: str, fresh: bool) -> bytes:
+    source = robot.source
+    render = urdf.render if kind == "urdf" else mjcf.render
+    if source is None or fresh:
+        return render(describe(robot))
+    old = _read(source.text, source.path, source.format, allow_unphysical=True)
+    new = revise(old, robot)
+    if source.format != kind:
+        return render(new)
+    return urdf.edit(source.text, old, new) if kind == "urdf" else mjcf.edit(source.text, source.path, old, new)
+
+
+def _verify(robot: Robot, back: Robot, kind: str) -> None:
+    """Refuse to write a file that does not say what the robot is."""
+    if back.tree.parents != robot.tree.parents or back.joint_names != robot.joint_names:
+        raise RobotFileError(f"its joints do not survive as {kind.upper()}: {', '.join(back.joint_names)} came back")
+    dtype = robot.inertia.mass.dtype
+    pairs = zip(_leaves(astype(back, dtype), kind), _leaves(robot, kind), strict=True)
+    for (name, found), (_, wanted) in pairs:
+        finite = wanted[np.isfinite(wanted)]
+        bound = _READ_BACK[dtype.name] * max(np.abs(finite).max(initial=0.0), 1e-12)
+        if not np.allclose(found, wanted, rtol=0.0, atol=bound):
+            raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
+
+
+# How far numbers may move by the change of frames and units that a file asks for.
+_READ_BACK = {"float64": 1e-9, "float32": 1e-5}
+
+
+def _leaves(robot: Robot, kind: str) -> list[tuple[str, np.ndarray]]:
+    """A robot's numbers by name, less what the format has no place for: speed limits in MJCF, frame offsets in URDF."""
+    lost = {"urdf": ".frame_offset", "mjcf": ".limits.velocity"}[kind]
+    named = [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(robot)]
+    return [(name.strip("."), np.asarray(leaf, float)) for name, leaf in named if name != lost]
+
+
+def _replace_file(path: Path, text: bytes) -> None:
+    """Write beside the target, then put it in place at once."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(text)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

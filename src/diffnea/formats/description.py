@@ -1,0 +1,343 @@
+"""What a robot file says: links and joints as written, fixed joints included, in numpy and double precision.
+
+Readers turn text into a `Description`, `assemble` merges what is rigidly joined and makes the `Robot`; `revise` goes
+back: it puts a robot's numbers into the description of the file it came from, and changes nothing that did not change.
+An inertia is the 4 × 4 pseudo-inertia `P = [Σ, m·c; (m·c)ᵀ, m]`, which moves between frames as `T P Tᵀ`.
+"""
+
+import heapq
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffnea.robot import STANDARD_GRAVITY, Limits, Robot, Source, Tree, astype
+from diffnea.spatial import Inertia, Transform
+
+# Files carry six or so digits: a moment that misses a bound by less than this share of the largest is rounding.
+ROUNDING = 1e-4
+
+
+class RobotFileError(ValueError):
+    """A robot file that cannot be used, in one line: where, what was found, what is accepted."""
+
+
+def _zeros(*shape: int):
+    return field(default_factory=lambda: np.zeros(shape))
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link as the file has it; `offset` is where the file's frame sits in the frame at the link's joint."""
+
+    name: str
+    inertia: np.ndarray = _zeros(4, 4)
+    offset: np.ndarray = _zeros(3)
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint as the file has it; `kind` may be fixed, and then only names and `origin` matter."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    origin: np.ndarray = field(default_factory=lambda: np.eye(4))
+    axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    gear: float = 1.0
+    lower: float = -np.inf
+    upper: float = np.inf
+    velocity: float = np.inf
+    effort: float = np.inf
+
+
+@dataclass(frozen=True)
+class Description:
+    """A whole robot file; `notes` are what a reader should tell the user."""
+
+    name: str
+    links: tuple[Link, ...]
+    joints: tuple[Joint, ...]
+    gravity: tuple[float, float, float] = STANDARD_GRAVITY
+    notes: tuple[str, ...] = ()
+
+
+# Inertia ---------------------------------------------------------------------------------------------------------
+
+
+def pseudo_inertia(mass: float, centre: np.ndarray, rotational: np.ndarray) -> np.ndarray:
+    """P from the mass, the centre of mass, and the rotational inertia about it."""
+    second = _flip(rotational) + mass * np.outer(centre, centre)
+    first = mass * centre
+    return np.block([[second, first[:, None]], [first[None], np.array([[mass]])]])
+
+
+def central_moments(inertia: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre of mass, and rotational inertia about it; a body without mass has its centre at the origin."""
+    mass = float(inertia[3, 3])
+    centre = inertia[:3, 3] / mass if mass else np.zeros(3)
+    second = inertia[:3, :3] - mass * np.outer(centre, centre)
+    return mass, centre, np.trace(second) * np.eye(3) - second
+
+
+def _flip(rotational: np.ndarray) -> np.ndarray:
+    """Second moments Σ from the rotational inertia J: `½ tr(J)·1 − J`."""
+    return np.trace(rotational) / 2 * np.eye(3) - rotational
+
+
+def impossible(inertia: np.ndarray) -> str | None:
+    """Why no body has this inertia; None if one has."""
+    mass, _, rotational = central_moments(inertia)
+    if mass < 0:
+        return f"its mass is {mass:g}; a mass is at least 0"
+    moments = np.linalg.eigvalsh(rotational)
+    slack = ROUNDING * np.abs(moments).max() + 1e-14 * np.abs(inertia).max()
+    listed = ", ".join(f"{moment:.6g}" for moment in moments)
+    if mass == 0 and np.any(inertia):
+        return f"its mass is 0 but its principal moments are {listed}; give it a mass, or no inertia"
+    if moments[0] < -slack:
+        return f"its inertia has the eigenvalue {moments[0]:.6g} (of {listed}); a moment of inertia is at least 0"
+    if moments[2] > moments[0] + moments[1] + slack:
+        return (
+            f"its principal moments break the triangle inequality: {moments[2]:.6g} > "
+            f"{moments[0]:.6g} + {moments[1]:.6g}; no moment may exceed the sum of the other two"
+        )
+    return None
+
+
+def check_physical(description: Description) -> None:
+    """Refuse a description with a link that no body can be."""
+    for link in description.links:
+        reason = impossible(link.inertia)
+        if reason:
+            raise RobotFileError(f'link "{link.name}": {reason} (allow_unphysical takes it all the same)')
+
+
+# Description → Robot ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Merged:
+    """Which moving link (−1: the base) each link belongs to, its pose there, and the moving joints in order."""
+
+    joints: tuple[Joint, ...]
+    owner: dict[str, int]
+    pose: dict[str, np.ndarray]
+
+
+def assemble(description: Description, source: Source | None = None) -> Robot:
+    """Merge what is rigidly joined into the link that carries it, and make the robot."""
+    merged = _merge(description)
+    joints, owner, pose = merged.joints, merged.owner, merged.pose
+    inertia = np.zeros((len(joints), 4, 4))
+    for link in description.links:
+        if owner[link.name] >= 0:
+            inertia[owner[link.name]] += _moved(link.inertia, pose[link.name])
+    placement = np.array([pose[joint.parent] @ joint.origin for joint in joints]).reshape(-1, 4, 4)
+    parents = tuple(owner[joint.parent] for joint in joints)
+    offsets = {link.name: link.offset for link in description.links}
+    tree = Tree(
+        parents,
+        tuple(joint.kind for joint in joints),
+        tuple(joint.name for joint in joints),
+        tuple(joint.child for joint in joints),
+    )
+
+    def column(name: str) -> jax.Array:
+        return jnp.asarray([getattr(joint, name) for joint in joints], float)
+
+    return Robot(
+        tree=tree,
+        placement=Transform(jnp.asarray(placement[:, :3, :3]), jnp.asarray(placement[:, :3, 3])),
+        axis=jnp.asarray(np.array([joint.axis for joint in joints]).reshape(-1, 3)),
+        inertia=Inertia.from_parameters(jnp.asarray(_parameters(inertia))),
+        armature=column("armature"),
+        damping=column("damping"),
+        friction=column("friction"),
+        gear=column("gear"),
+        limits=Limits(column("lower"), column("upper"), column("velocity"), column("effort")),
+        frame_offset=jnp.asarray(np.array([offsets[joint.child] for joint in joints]).reshape(-1, 3)),
+        gravity=jnp.asarray(description.gravity, float),
+        name=description.name,
+        source=source,
+    )
+
+
+def _merge(description: Description) -> _Merged:
+    moving: list[Joint] = []
+    root = _root(description)
+    owner, pose = {root: -1}, {root: np.eye(4)}
+    for joint in _outwards(description, root):
+        if joint.kind == "fixed":
+            owner[joint.child] = owner[joint.parent]
+            pose[joint.child] = pose[joint.parent] @ joint.origin
+        else:
+            owner[joint.child] = len(moving)
+            pose[joint.child] = np.eye(4)
+            moving.append(joint)
+    return _Merged(tuple(moving), owner, pose)
+
+
+def _root(description: Description) -> str:
+    """The one link that no joint moves; refuses what is not a tree."""
+    links, joints = [link.name for link in description.links], description.joints
+    for what, names in (("link", links), ("joint", [joint.name for joint in joints])):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise RobotFileError(f'two {what}s are named "{twice[0]}"; names must differ')
+    for joint in joints:
+        for end, name in (("parent", joint.parent), ("child", joint.child)):
+            if name not in links:
+                close = get_close_matches(name, links, 1)
+                hint = f' (did you mean "{close[0]}"?)' if close else ""
+                raise RobotFileError(f'joint "{joint.name}": its {end} "{name}" is not a link of this file{hint}')
+    movers: dict[str, str] = {}
+    for joint in joints:
+        if joint.child in movers:
+            both = f'"{movers[joint.child]}" and "{joint.name}"'
+            raise RobotFileError(f'link "{joint.child}" is the child of joints {both}; a tree gives a link one parent')
+        movers[joint.child] = joint.name
+    roots = [name for name in links if name not in movers]
+    if len(roots) > 1:
+        listed = ", ".join(f'"{name}"' for name in roots[:5])
+        raise RobotFileError(f"{len(roots)} links have no parent ({listed}); join them, by fixed joints if need be")
+    if not roots:
+        raise RobotFileError("has no link" if not links else "its joints form a loop: every link has a parent")
+    return roots[0]
+
+
+def _outwards(description: Description, root: str) -> list[Joint]:
+    """Joints in the file's order as far as parents before children allows."""
+    leaving: dict[str, list[int]] = {}
+    for index, joint in enumerate(description.joints):
+        leaving.setdefault(joint.parent, []).append(index)
+    ready, order = leaving.get(root, []).copy(), []
+    heapq.heapify(ready)
+    while ready:
+        joint = description.joints[heapq.heappop(ready)]
+        order.append(joint)
+        for index in leaving.get(joint.child, []):
+            heapq.heappush(ready, index)
+    if len(order) < len(description.joints):
+        left = next(joint for joint in description.joints if joint not in order)
+        raise RobotFileError(f'joint "{left.name}" is part of a loop that does not hang on "{root}"; use a tree')
+    return order
+
+
+def massless_note(robot: Robot) -> list[str]:
+    """A word on joints that move no mass, where forward dynamics divide by zero."""
+    carried = np.asarray(robot.inertia.mass).copy()
+    for i in reversed(range(robot.num_joints)):
+        if robot.tree.parents[i] >= 0:
+            carried[robot.tree.parents[i]] += carried[i]
+    idle = np.flatnonzero((carried == 0) & (np.asarray(robot.armature) == 0))
+    named = ", ".join(f'"{robot.joint_names[i]}"' for i in idle)
+    return [f"no mass moves with {named}: no forward dynamics there; give a mass or armature"] if named else []
+
+
+def _moved(inertia: np.ndarray, pose: np.ndarray) -> np.ndarray:
+    return pose @ inertia @ pose.T
+
+
+def _parameters(inertia: np.ndarray) -> np.ndarray:
+    """(n, 4, 4) pseudo-inertias → (n, 10) linear parameters."""
+    second = inertia[:, :3, :3]
+    rotational = np.trace(second, axis1=1, axis2=2)[:, None, None] * np.eye(3) - second
+    unique = rotational[:, [0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]
+    return np.concatenate([inertia[:, 3, 3:], inertia[:, :3, 3], unique], axis=1)
+
+
+def _pseudo(inertia: Inertia) -> np.ndarray:
+    """An `Inertia` of n bodies → (n, 4, 4) pseudo-inertias."""
+    mass, first = np.asarray(inertia.mass, float), np.asarray(inertia.first_moment, float)
+    second = [_flip(matrix) for matrix in np.asarray(inertia.rotational_matrix, float)]
+    rows = zip(second, first, mass, strict=True)
+    return np.array([np.block([[s, h[:, None]], [h[None], np.array([[m]])]]) for s, h, m in rows]).reshape(-1, 4, 4)
+
+
+# Robot → Description ---------------------------------------------------------------------------------------------
+
+
+def describe(robot: Robot) -> Description:
+    """A robot that came from nowhere: a base link, and a link and a joint a row."""
+    base = next(name for name in ("base", "base_link", "base_") if name not in robot.link_names)
+    numbers = _numbers(robot)
+    links = [Link(base)]
+    joints = []
+    for i, (parent, name, link) in enumerate(zip(robot.tree.parents, robot.joint_names, robot.link_names, strict=True)):
+        above = base if parent < 0 else robot.link_names[parent]
+        links.append(Link(link, numbers["inertia"][i], numbers["offset"][i]))
+        values = {key: numbers[key][i] for key in _JOINT_NUMBERS}
+        joints.append(Joint(name, robot.tree.kinds[i], above, link, numbers["placement"][i], **values))
+    return Description(robot.name, tuple(links), tuple(joints), tuple(numbers["gravity"].tolist()))
+
+
+_JOINT_NUMBERS = ("axis", "damping", "friction", "armature", "gear", "lower", "upper", "velocity", "effort")
+
+
+def _numbers(robot: Robot) -> dict[str, np.ndarray]:
+    """A robot's numbers as a description holds them, in double precision."""
+    count = robot.num_joints
+    placement = np.tile(np.eye(4), (count, 1, 1))
+    placement[:, :3, :3], placement[:, :3, 3] = robot.placement.rotation, robot.placement.translation
+    limits = robot.limits
+    leaves = {
+        "axis": robot.axis, "damping": robot.damping, "friction": robot.friction, "armature": robot.armature,
+        "gear": robot.gear, "lower": limits.lower, "upper": limits.upper, "velocity": limits.velocity,
+        "effort": limits.effort, "offset": robot.frame_offset, "gravity": robot.gravity,
+    }  # fmt: skip
+    doubles = {name: np.asarray(value, float) for name, value in leaves.items()}
+    return {**doubles, "placement": placement, "inertia": _pseudo(robot.inertia)}
+
+
+def revise(description: Description, robot: Robot) -> Description:
+    """The description with the robot's numbers in it; what is equal in the robot's precision stays as it was."""
+    merged = _merge(description)
+    before = assemble(description)
+    if before.tree != robot.tree:
+        raise RobotFileError("the robot's joints are no longer those of its file; save with fresh=True")
+    old, new = _numbers(astype(before, robot.inertia.mass.dtype)), _numbers(robot)
+    joints = {joint.name: joint for joint in description.joints}
+    links = {link.name: link for link in description.links}
+    for i, joint in enumerate(merged.joints):
+        changed = {key: new[key][i] for key in _JOINT_NUMBERS if not np.array_equal(old[key][i], new[key][i])}
+        origin = _revised_origin(joint, merged.pose[joint.parent], old["placement"][i], new["placement"][i])
+        joints[joint.name] = replace(joint, origin=origin, **changed)
+        if not np.array_equal(old["inertia"][i], new["inertia"][i]):
+            links.update(_revised_inertia(i, new["inertia"][i], joint.child, links, merged))
+    gravity = tuple(new["gravity"].tolist())
+    same = np.array_equal(old["gravity"], new["gravity"])
+    return replace(
+        description,
+        links=tuple(links[link.name] for link in description.links),
+        joints=tuple(joints[joint.name] for joint in description.joints),
+        gravity=description.gravity if same else gravity,
+    )
+
+
+def _revised_origin(joint: Joint, above: np.ndarray, old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """The joint's own origin for a new placement in the moving link above, through the fixed joints between."""
+    origin = joint.origin.copy()
+    if not np.array_equal(old[:3, :3], new[:3, :3]):
+        origin[:3, :3] = above[:3, :3].T @ new[:3, :3]
+    if not np.array_equal(old[:3, 3], new[:3, 3]):
+        origin[:3, 3] = above[:3, :3].T @ (new[:3, 3] - above[:3, 3])
+    return origin
+
+
+def _revised_inertia(
+    index: int, total: np.ndarray, carrier: str, links: dict[str, Link], merged: _Merged
+) -> dict[str, Link]:
+    """The moving link takes the change; what is fixed to it keeps its own inertia where that leaves a possible body."""
+    attached = [name for name, owner in merged.owner.items() if owner == index and name != carrier]
+    own = total - sum((_moved(links[name].inertia, merged.pose[name]) for name in attached), np.zeros((4, 4)))
+    if impossible(own) and not impossible(total):
+        emptied = {name: replace(links[name], inertia=np.zeros((4, 4))) for name in attached}
+        return {**emptied, carrier: replace(links[carrier], inertia=total)}
+    return {carrier: replace(links[carrier], inertia=own)}
