@@ -1,0 +1,38 @@
+"""The package as a whole: what importing it does, and that its examples run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = ("mujoco", "pandas", "plotly", "ray", "pinocchio", "matplotlib", "tyro", "rich", "xacro")
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+
+
+def _python(*arguments: str) -> str:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_prints_nothing_sets_nothing_and_pulls_in_nothing_heavy():
+    program = (
+        "import sys, jax; before = dict(jax.config.values); import diffnea;"
+        "assert dict(jax.config.values) == before;"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])"
+    )
+    assert _python("-c", program) == "[]\n"
+
+
+def test_public_names_are_there():
+    import diffnea
+
+    for name in (
+        "load_robot save_robot forward_dynamics inverse_dynamics mass_matrix energy regressor forward_kinematics "
+        "inertial_parameters gravity_torque bias_torque coriolis_matrix Robot Tree Inertia Transform RobotFileError"
+    ).split():
+        assert getattr(diffnea, name).__doc__, name
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_examples_run(path):
+    assert _python(str(path)).strip()
