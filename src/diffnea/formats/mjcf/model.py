@@ -1,0 +1,316 @@
+"""What MuJoCo makes of an MJCF file, as plain records: bodies, joints and motors in SI units and radians.
+
+Defaults, classes, includes, frames and units are MuJoCo's own doing.
+"""
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from diffnea.formats.description import RobotFileError, pseudo_inertia
+from diffnea.formats.mjcf.compiler import (
+    MASSLESS,
+    Compiled,
+    compile_text,
+    inference,
+    listed,
+    mujoco,
+    quaternion_matrix,
+    rotation_of,
+    walk,
+)
+from diffnea.formats.xml_text import Document
+
+WORLD = "world"
+
+
+
+@dataclass(frozen=True)
+class ModelJoint:
+    """A hinge or slide: `anchor` and `axis` in its body's frame, `frame` the pose there of the <frame>s around it."""
+
+    name: str
+    slide: bool
+    anchor: np.ndarray
+    axis: np.ndarray
+    ref: float
+    limited: bool
+    range: np.ndarray
+    effort: float
+    effort_limited: bool
+    damping: np.ndarray  # per speed, speed squared, speed cubed
+    friction: float
+    armature: float
+    reflected: np.ndarray  # armature and damping that actuators add to the joint's own
+    frame: np.ndarray
+
+
+@dataclass(frozen=True)
+class ModelBody:
+    """A body: `pose` in its parent, pseudo-inertia in its own frame with the principal `axes` that MuJoCo has it in."""
+
+    name: str
+    parent: int
+    pose: np.ndarray
+    inertia: np.ndarray
+    axes: np.ndarray
+    joints: tuple[ModelJoint, ...]
+    frame: np.ndarray  # pose of the <frame>s around it, in its parent
+
+    @property
+    def anchor(self) -> np.ndarray:
+        """Where the frame of the body's link is, in the body's own: at its last joint."""
+        return self.joints[-1].anchor if self.joints else np.zeros(3)
+
+
+@dataclass(frozen=True)
+class Motor:
+    """A motor, the `index`-th actuator of the file: torque = gear[0] · gain · command, at most `bound`."""
+
+    index: int
+    joint: str
+    gear: np.ndarray
+    gain: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """The whole file; `bodies[0]` is the world."""
+
+    bodies: tuple[ModelBody, ...]
+    motors: tuple[Motor, ...]
+    actuators: int
+    gravity: tuple[float, float, float]
+    degrees: bool
+    geoms_rule: bool  # inertiafromgeom="true" passes over <inertial> elements
+    total_mass: bool  # settotalmass scales what is written
+    notes: tuple[str, ...]
+
+    def gear(self, joint: str) -> float:
+        """Torque per command: over all motors of a joint, none where only others have some, 1 where there are none."""
+        gears = [motor.gear[0] * motor.gain for motor in self.motors if motor.joint == joint]
+        return float(sum(gears)) if self.motors else 1.0
+
+
+def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
+    """Compile the text into records; `path` only says where included files and meshes are looked for."""
+    mj = mujoco()
+
+    compiled = compile_text(document, path, allow_unphysical)
+    model, names = compiled.model, _Names(compiled.model)
+    _refuse_infinite(model, names)
+    motors = tuple(_motors(model, names))
+    bodies = tuple(_bodies(compiled, names, motors))
+    weightless = model.opt.disableflags & mj.mjtDisableBit.mjDSBL_GRAVITY
+    x, y, z = (0.0, 0.0, 0.0) if weightless else model.opt.gravity.tolist()
+    return Model(
+        bodies=bodies,
+        motors=motors,
+        actuators=len(names.actuators),
+        gravity=(x, y, z),
+        degrees=bool(compiled.spec.compiler.degree),
+        geoms_rule=inference(compiled.spec) == "true",
+        total_mass=compiled.spec.compiler.settotalmass > 0,
+        notes=tuple(_notes(model, names, motors)),
+    )
+
+
+def _refuse_infinite(model: Any, names: "_Names") -> None:
+    """Refuse what the included files may still hold; the main one is searched for it as text."""
+    bodies = (model.body_pos, model.body_quat, model.body_mass, model.body_ipos, model.body_inertia)
+    joints = (model.jnt_pos, model.jnt_axis, model.dof_damping, model.dof_frictionloss, model.dof_armature)
+    for what, named, arrays in (("body", names.bodies, bodies), ("joint", names.joints, joints)):
+        for name, *numbers in zip(named, *arrays, strict=True):
+            if not all(np.isfinite(number).all() for number in numbers):
+                raise RobotFileError(f'{what} "{name}": a number is not finite; use finite numbers')
+
+
+def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...]) -> Iterator[str]:
+    """What the file has besides rigid bodies, joints and motors, in a line each."""
+    driven = {motor.index for motor in motors}
+    others = [name for index, name in enumerate(names.actuators) if index not in driven]
+    if others:
+        yield f"only motors on joints are part of a robot; left out: actuator {listed(others)}"
+    tied = [names.tied(int(i)) for i in np.flatnonzero(model.eq_active0)]
+    if tied:
+        yield f"equality constraints are left out, these move independently: {', '.join(tied)}"
+    joints, bodies = np.array(names.joints, dtype=object), np.array(names.bodies, dtype=object)
+    springs = (model.jnt_stiffness != 0) | _optional(model, "jnt_stiffnesspoly", len(joints), 2).any(axis=1)
+    if springs.any():
+        yield f"springs are left out: joint {listed(joints[springs])}"
+    curved = _optional(model, "dof_dampingpoly", len(joints), 2).any(axis=1)
+    if curved.any():
+        yield f"only the linear part of damping is kept: joint {listed(joints[curved])}"
+    forces = ("tendon_stiffness", "tendon_damping", "tendon_frictionloss", "tendon_armature")
+    pulling = [i for i in range(model.ntendon) if any(getattr(model, force)[i] for force in forces)]
+    if pulling:
+        yield f"tendons are left out: {listed(names.tendons[i] for i in pulling)}"
+    if model.body_gravcomp.any():
+        yield f"gravity compensation is left out: body {listed(bodies[model.body_gravcomp != 0])}"
+    if model.opt.density or model.opt.viscosity:
+        yield "the forces of air or water (option density, viscosity) are left out"
+
+
+class _Names:
+    """Names that are readable and differ, also where the file gives none."""
+
+    def __init__(self, model: Any):
+        mj = mujoco()
+
+        def given(kind: str, count: int) -> list[str]:
+            return [mj.mj_id2name(model, getattr(mj.mjtObj, kind), i) or "" for i in range(count)]
+
+        self._model = model
+        self.bodies = _distinct(given("mjOBJ_BODY", model.nbody), [f"body_{i}" for i in range(model.nbody)])
+        owners = [self.bodies[i] for i in model.jnt_bodyid]
+        self.joints = _distinct(given("mjOBJ_JOINT", model.njnt), [f"{owner}_joint" for owner in owners])
+        self.tendons = _distinct(given("mjOBJ_TENDON", model.ntendon), ["tendon"] * model.ntendon)
+        number = len(model.actuator_trntype)
+        self.actuators = _distinct(given("mjOBJ_ACTUATOR", number), [f"actuator_{i}" for i in range(number)])
+
+    def tied(self, equality: int) -> str:
+        """Which joint or tendon an equality constraint holds."""
+        mj = mujoco()
+
+        on_joint = self._model.eq_type[equality] == mj.mjtEq.mjEQ_JOINT
+        names, kind = (self.joints, "joint") if on_joint else (self.tendons, "tendon")
+        return f'{kind} "{names[self._model.eq_obj1id[equality]]}"'
+
+
+def _distinct(given: list[str], otherwise: list[str]) -> list[str]:
+    taken, names = set(given), []
+    for name, substitute in zip(given, otherwise, strict=True):
+        names.append(name or distinct(substitute, taken))
+        taken.add(names[-1])
+    return names
+
+
+def distinct(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    numbered = (f"{name}_{i}" for i in count(2))
+    return name if name not in taken else next(other for other in numbered if other not in taken)
+
+
+def _bodies(compiled: Compiled, names: _Names, motors: tuple[Motor, ...]) -> Iterator[ModelBody]:
+    spec, model, refused = compiled
+    elements = sorted([spec.worldbody, *(body for body, _ in walk(spec.worldbody))], key=lambda body: body.id)
+    for i, element in enumerate(elements):
+        written = sorted(element.joints, key=lambda joint: joint.id)
+        yield ModelBody(
+            name=names.bodies[i],
+            parent=int(model.body_parentid[i]),
+            pose=pose_of(quaternion_matrix(model.body_quat[i]), model.body_pos[i]),
+            inertia=refused[i] if i in refused else _inertia(model, i),
+            axes=quaternion_matrix(model.body_iquat[i]),
+            joints=tuple(_joint(model, joint.id, names, motors, _frame(spec, joint)) for joint in written),
+            frame=_frame(spec, element) if i else np.eye(4),
+        )
+
+
+def _inertia(model: Any, i: int) -> np.ndarray:
+    mass = float(model.body_mass[i])
+    if max(mass, *model.body_inertia[i]) < MASSLESS:
+        return np.zeros((4, 4))
+    rotation = quaternion_matrix(model.body_iquat[i])
+    return pseudo_inertia(mass, model.body_ipos[i], rotation @ np.diag(model.body_inertia[i]) @ rotation.T)
+
+
+def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: np.ndarray) -> ModelJoint:
+    mj = mujoco()
+
+    dof = int(model.jnt_dofadr[j])
+    limited = bool(model.jnt_actfrclimited[j])
+    bounds = [motor.bound for motor in motors if motor.joint == names.joints[j]]
+    return ModelJoint(
+        name=names.joints[j],
+        slide=bool(model.jnt_type[j] == mj.mjtJoint.mjJNT_SLIDE),
+        anchor=model.jnt_pos[j].copy(),
+        axis=model.jnt_axis[j].copy(),
+        ref=float(model.qpos0[model.jnt_qposadr[j]]),
+        limited=bool(model.jnt_limited[j]),
+        range=model.jnt_range[j].copy() if model.jnt_limited[j] else np.array([-np.inf, np.inf]),
+        effort=_without_sliver(model.jnt_actfrcrange[j]) if limited else sum(bounds) if bounds else np.inf,
+        effort_limited=limited,
+        damping=np.append(model.dof_damping[dof], _optional(model, "dof_dampingpoly", model.nv, 2)[dof]),
+        friction=float(model.dof_frictionloss[dof]),
+        armature=float(model.dof_armature[dof]),
+        reflected=_reflected(model, j),
+        frame=frame,
+    )
+
+
+def _without_sliver(effort: np.ndarray) -> float:
+    bound = float(np.abs(effort).max())
+    return bound if bound > SLIVER else 0.0
+
+
+def _motors(model: Any, names: _Names) -> Iterator[Motor]:
+    """Actuators that put gear · gain · command on a joint, and nothing else."""
+    mj = mujoco()
+
+    delays = _optional(model, "actuator_delay", len(names.actuators))
+    for i in _on_joints(model):
+        fixed = model.actuator_gaintype[i] == mj.mjtGain.mjGAIN_FIXED
+        direct = model.actuator_dyntype[i] == mj.mjtDyn.mjDYN_NONE and not delays[i]
+        if fixed and direct and model.actuator_biastype[i] == mj.mjtBias.mjBIAS_NONE:
+            gear, gain = model.actuator_gear[i].copy(), float(model.actuator_gainprm[i, 0])
+            force = np.abs(model.actuator_forcerange[i]).max() if model.actuator_forcelimited[i] else np.inf
+            ctrl = np.abs(model.actuator_ctrlrange[i]).max() if model.actuator_ctrllimited[i] else np.inf
+            limited = np.isfinite(min(force, ctrl))  # 0 · ∞ is no bound
+            bound = abs(gear[0]) * min(force, abs(gain) * ctrl if gain else 0.0) if limited else np.inf
+            yield Motor(i, names.joints[model.actuator_trnid[i, 0]], gear, gain, float(bound))
+
+
+def _on_joints(model: Any) -> list[int]:
+    mj = mujoco()
+
+    kinds = [int(mj.mjtTrn.mjTRN_JOINT), int(mj.mjtTrn.mjTRN_JOINTINPARENT)]
+    return np.flatnonzero(np.isin(model.actuator_trntype, kinds)).tolist()
+
+
+def _reflected(model: Any, j: int) -> np.ndarray:
+    """Armature and damping of the actuators of a joint, as the joint feels them through the gear."""
+    fields = [_optional(model, f"actuator_{what}", len(model.actuator_trntype)) for what in ("armature", "damping")]
+    mine = [i for i in _on_joints(model) if model.actuator_trnid[i, 0] == j]
+    return np.array([sum(values[i] * model.actuator_gear[i, 0] ** 2 for i in mine) for values in fields], float)
+
+
+def _optional(model: Any, name: str, *shape: int) -> np.ndarray:
+    """An array that older releases of MuJoCo have not; zeros there."""
+    return getattr(model, name, np.zeros(shape))
+
+
+def _frame(spec: Any, element: Any) -> np.ndarray:
+    """The pose of the <frame>s around an element in the body that they are in."""
+    pose, frame = np.eye(4), element.frame
+    while frame is not None:
+        pose = pose_of(rotation_of(spec, frame.quat, frame.alt), frame.pos) @ pose
+        frame = frame.frame
+    return pose
+
+
+# Poses -----------------------------------------------------------------------------------------------------------
+
+
+def pose_of(rotation: np.ndarray, translation: np.ndarray) -> np.ndarray:
+    """The homogeneous matrix of a rotation and a translation."""
+    pose = np.eye(4)
+    pose[:3, :3], pose[:3, 3] = rotation, translation
+    return pose
+
+
+def shift(translation: np.ndarray) -> np.ndarray:
+    """The pose that only moves."""
+    return pose_of(np.eye(3), translation)
+
+
+def motion(slide: bool, axis: np.ndarray, amount: float) -> np.ndarray:
+    """What a joint does to its link's pose when it moves by an amount."""
+    if slide:
+        return shift(axis * amount)
+    half = amount / 2
+    return pose_of(quaternion_matrix(np.append(np.cos(half), np.sin(half) * axis)), np.zeros(3))

@@ -1,0 +1,60 @@
+"""MJCF text → Description, through MuJoCo's own compiler.
+
+A link's frame sits at its joint's anchor with its body's axes; `Link.offset` is where the body's origin is in it.
+A body with several joints is a chain of links, named `<body>/<joint>`, with neither mass nor a frame in the file, that
+ends in the body's own.
+"""
+
+from collections.abc import Iterator
+
+from diffnea.formats.description import Description, Joint, Link, RobotFileError
+from diffnea.formats.mjcf.model import WORLD, Model, ModelBody, distinct, load_model, motion, shift
+from diffnea.formats.xml_text import parse
+
+
+def read(text: bytes, path: str, allow_unphysical: bool = False) -> Description:
+    """The robot an MJCF file describes; `path` only says where included files and meshes are looked for."""
+    document = parse(text)
+    if document.root.tag != "mujoco":
+        raise RobotFileError(f"its root element is <{document.root.tag}>; an MJCF file has <mujoco>")
+    model = load_model(document, path, allow_unphysical)
+    rows = [row for body in model.bodies[1:] for row in _rows(model, body)]
+    links, joints = zip(*rows, strict=True) if rows else ((), ())
+    name = document.root.attributes.get("model", "robot")
+    return Description(name, (Link(WORLD), *links), joints, model.gravity, model.notes)
+
+
+def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
+    """A body's links, each with the joint that moves it."""
+    parent = model.bodies[body.parent]
+    above, pose = parent.name, shift(-parent.anchor) @ body.pose
+    if not body.joints:
+        names = {joint.name for one in model.bodies for joint in one.joints}
+        yield (
+            Link(body.name, body.inertia),
+            Joint(distinct(f"{body.name}_fixed", names), "fixed", above, body.name, pose),
+        )
+    for joint in body.joints:
+        last = joint is body.joints[-1]
+        name = body.name if last else distinct(f"{body.name}/{joint.name}", {one.name for one in model.bodies})
+        back = shift(-joint.anchor)
+        inertia = back @ body.inertia @ back.T
+        yield (
+            Link(name, inertia, 0.0 - joint.anchor) if last else Link(name),
+            Joint(
+                name=joint.name,
+                kind="prismatic" if joint.slide else "revolute" if joint.limited else "continuous",
+                parent=above,
+                child=name,
+                origin=pose @ shift(joint.anchor) @ motion(joint.slide, joint.axis, -joint.ref),
+                axis=joint.axis,
+                damping=float(joint.damping[0] + joint.reflected[1]),
+                friction=joint.friction,
+                armature=float(joint.armature + joint.reflected[0]),
+                gear=model.gear(joint.name),
+                lower=float(joint.range[0]),
+                upper=float(joint.range[1]),
+                effort=joint.effort,
+            ),
+        )
+        above, pose = name, back

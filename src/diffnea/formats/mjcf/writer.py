@@ -1,0 +1,151 @@
+"""Description → a fresh, tidy MJCF file that MuJoCo takes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
+from diffnea.formats.mjcf.compiler import LEAST
+from diffnea.formats.mjcf.model import WORLD, shift
+from diffnea.formats.mjcf.text import inertial_attributes, quaternion, refusal, tag, widened
+
+
+def render(description: Description) -> bytes:
+    """A tidy MJCF file of its own, which MuJoCo takes."""
+    moving = [joint for joint in description.joints if joint.kind != "fixed"]
+    driven = [joint for joint in moving if joint.gear != 0] or moving
+    motors = [tag("motor", name=joint.name, joint=joint.name, gear=joint.gear) for joint in driven]
+    lines = [
+        f"<mujoco model={quoteattr(description.name)}>",
+        '  <compiler angle="radian" autolimits="true" inertiafromgeom="false"/>',
+        f"  {tag('option', gravity=description.gravity)}",
+        "  <worldbody>",
+        *("    " + line for line in _Bodies(description).lines()),
+        "  </worldbody>",
+        *(["  <actuator>", *("    " + motor for motor in motors), "  </actuator>"] if motors else []),
+        "</mujoco>",
+    ]
+    return ("\n".join(lines) + "\n").encode()
+
+
+class _Bodies:
+    """The tree of a description on its way into nested bodies."""
+
+    def __init__(self, description: Description):
+        self.links = {link.name: link for link in description.links}
+        self.leaving: dict[str, list[Joint]] = {name: [] for name in self.links}
+        for joint in description.joints:
+            self.leaving[joint.parent].append(joint)
+        moved = {joint.child for joint in description.joints}
+        self.root = next(name for name in self.links if name not in moved)
+        if WORLD in moved:
+            raise RobotFileError(f'link "{WORLD}" is not the root, but MuJoCo gives the ground that name; rename it')
+        for carrier in [self.root, *(joint.child for joint in description.joints if joint.kind != "fixed")]:
+            self.settle(carrier)
+
+    def settle(self, carrier: str) -> None:
+        """Where MuJoCo refuses a link, the one that carries it takes all that is fixed to it; the base needs none."""
+        rigid = dict(self.rigid(carrier, np.eye(4)))
+        refused = [name for name in rigid if refusal(self.links[name].inertia)]
+        total = sum((pose @ self.links[name].inertia @ pose.T for name, pose in rigid.items()), np.zeros((4, 4)))
+        if refused:
+            for name in refused if carrier == self.root else rigid:
+                self.links[name] = replace(self.links[name], inertia=np.zeros((4, 4)))
+            if carrier != self.root:
+                self.links[carrier] = replace(self.links[carrier], inertia=total)
+
+    def rigid(self, name: str, pose: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+        """A link and what is fixed to it, with poses in the first."""
+        yield name, pose
+        for joint in self.leaving[name]:
+            if joint.kind == "fixed":
+                yield from self.rigid(joint.child, pose @ joint.origin)
+
+    def lines(self) -> Iterator[str]:
+        if self.root == WORLD:
+            yield from self.children(WORLD, np.zeros(3))
+        else:
+            yield from self.body([Joint("", "fixed", WORLD, self.root)], np.zeros(3))
+
+    def children(self, name: str, anchor: np.ndarray) -> Iterator[str]:
+        for joint in self.leaving[name]:
+            yield from self.body(self.chain(joint), anchor)
+
+    def body(self, chain: list[Joint], anchor_above: np.ndarray) -> Iterator[str]:
+        """The body that a chain of joints moves, and what hangs on it."""
+        link = self.links[chain[-1].child]
+        anchors = [np.zeros(3) if chain[-1].kind == "fixed" else -link.offset]
+        for joint in reversed(chain[1:]):
+            anchors.insert(0, anchors[0] - joint.origin[:3, 3])
+        pose = shift(anchor_above) @ chain[0].origin @ shift(-anchors[0])
+        yield tag("body", name=link.name, **_placed(pose)).removesuffix("/>") + ">"
+        inertial = self.inertial(link, chain[-1], anchors[-1])
+        if inertial:
+            yield "  " + tag("inertial", **inertial)
+        for joint, anchor in zip(chain, anchors, strict=True):
+            if joint.kind != "fixed":
+                yield "  " + _joint_tag(joint, anchor)
+        yield from ("  " + line for line in self.children(link.name, anchors[-1]))
+        yield "</body>"
+
+    def chain(self, joint: Joint) -> list[Joint]:
+        """The joints of one body, where links without mass tell that they were read from one."""
+        chain = [joint]
+        while following := self.following(chain[-1]):
+            chain += following
+        body = chain[-1].child
+        return chain if all(one.child == f"{body}/{one.name}" for one in chain[:-1]) else [joint]
+
+    def following(self, joint: Joint) -> list[Joint]:
+        """The one joint that can share a body with this one, if there is one: the same axes, no mass between."""
+        link, leaving = self.links[joint.child], self.leaving[joint.child]
+        if len(leaving) != 1 or "fixed" in (joint.kind, leaving[0].kind) or np.any(link.inertia) or np.any(link.offset):
+            return []
+        return leaving if np.allclose(leaving[0].origin[:3, :3], np.eye(3), rtol=0, atol=1e-14) else []
+
+    def inertial(self, link: Link, joint: Joint, anchor: np.ndarray) -> dict[str, str]:
+        least = 0.0
+        if joint.kind != "fixed" and not self.weighs(link.name):
+            least = LEAST
+            if not (joint.armature or self.carries(link.name)):
+                remedy = "give it a mass, or its joint an armature"
+                raise RobotFileError(f'link "{link.name}" moves without mass, which MuJoCo refuses; {remedy}')
+        if not (least or np.any(link.inertia)):
+            return {}
+        return inertial_attributes(link.name, link.inertia, -anchor, least, np.eye(3))
+
+    def weighs(self, name: str) -> bool:
+        """Whether MuJoCo finds mass and moments in a link, or in one that is fixed to it."""
+        mass, _, rotational = central_moments(self.links[name].inertia)
+        own = bool(mass >= LEAST and np.linalg.eigvalsh(rotational)[0] >= LEAST)
+        return own or any(self.weighs(joint.child) for joint in self.leaving[name] if joint.kind == "fixed")
+
+    def carries(self, name: str) -> bool:
+        """Whether there is mass in a link or beyond."""
+        return bool(self.links[name].inertia[3, 3] > 0) or any(
+            self.carries(joint.child) for joint in self.leaving[name]
+        )
+
+
+def _placed(pose: np.ndarray) -> dict[str, np.ndarray]:
+    """`pos` and `quat`, as far as they are not MuJoCo's defaults."""
+    position = {"pos": pose[:3, 3]} if np.any(pose[:3, 3]) else {}
+    return position if np.array_equal(pose[:3, :3], np.eye(3)) else {**position, "quat": quaternion(pose[:3, :3])}
+
+
+def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
+    values: dict = {"name": joint.name}
+    if joint.kind == "prismatic":
+        values["type"] = "slide"
+    if np.any(anchor):
+        values["pos"] = anchor
+    values["axis"] = joint.axis
+    if np.isfinite([joint.lower, joint.upper]).any():
+        values["range"] = widened(joint.lower, joint.upper)
+    numbers = {"damping": joint.damping, "frictionloss": joint.friction, "armature": joint.armature}
+    values |= {name: number for name, number in numbers.items() if number}
+    if np.isfinite(joint.effort):
+        values["actuatorfrcrange"] = widened(-joint.effort, joint.effort)
+    return tag("joint", **values)
