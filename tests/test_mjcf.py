@@ -300,7 +300,7 @@ def test_what_exerts_no_force_is_passed_over_in_silence(tmp_path):
 )
 def test_impossible_inertias_load_as_written_when_asked(inertial, mass, tmp_path):
     path = put(tmp_path, PENDULUM.replace('<geom size="0.1" pos="0 0 -1"/>', inertial))
-    with pytest.raises(dn.RobotFileError):
+    with pytest.raises(dn.RobotFileError, match="allow_unphysical loads it all the same"):
         dn.load_robot(path)
     robot = dn.load_robot(path, allow_unphysical=True)
     assert robot.inertia.mass.tolist() == [mass]

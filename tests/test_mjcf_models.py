@@ -98,7 +98,7 @@ def outcomes() -> dict[Path, tuple[str, int, dict[str, float], str]]:
     loaded = {path: _load(path) for path in _files()}
     found = {path: ("refused", 0, {}, robot) for path, robot in loaded.items() if isinstance(robot, str)}
     robots = {path: robot for path, robot in loaded.items() if not isinstance(robot, str)}
-    found |= {path: ("loaded, nothing moves", 0, {}, "") for path in robots}
+    found |= {path: ("without joints", 0, {}, "") for path in robots}
     robots = {path: robot for path, robot in robots.items() if robot.num_joints}
     forest = _forest(list(robots.values()))
     witnesses = [Witness(path, robot, np.asarray(forest.gravity)) for path, robot in robots.items()]

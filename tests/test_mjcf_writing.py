@@ -164,6 +164,27 @@ def test_bodies_that_the_compiler_would_fuse_keep_their_text(tmp_path):
     saved(with_inertia(dn.load_robot(path), 1, 3.0), path)
 
 
+def test_limits_may_close_open_and_vanish(machine, machine_file):
+    limits = replace(
+        machine.limits,
+        lower=jnp.asarray([0.5, -1.0, -np.inf, -np.inf, -np.inf]),
+        upper=jnp.asarray([0.5, 1.0, np.inf, 1.0, np.inf]),
+        effort=jnp.asarray([0.0, 5.0, np.inf, 2.0, np.inf]),
+    )
+    dn.save_robot(replace(machine, limits=limits), machine_file)
+    back = dn.load_robot(machine_file)
+    assert back.tree.kinds == ("prismatic", "revolute", "continuous", "revolute", "continuous")
+    for name in ("lower", "upper", "effort"):
+        np.testing.assert_allclose(getattr(back.limits, name), getattr(limits, name), rtol=LAW)
+
+
+def test_geoms_may_be_replicated_but_not_bodies(tmp_path):
+    path = put(
+        tmp_path, PENDULUM.replace("<geom", '<replicate count="2"><geom').replace("/></body>", "/></replicate></body>")
+    )
+    saved(with_inertia(dn.load_robot(path), 0, 2.0), path)
+
+
 def test_motors_are_added_where_a_gear_is_learned_and_none_was(tmp_path):
     fitted = '<default><motor ctrlrange="-1 1" gear="9"/></default><worldbody>'
     two = "</body><body name='b'><joint/><geom size='1'/></body>"

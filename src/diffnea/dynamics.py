@@ -79,8 +79,9 @@ def _aba_tangent(primals, tangents):
     moving = [i for i, slope in enumerate(slopes) if not isinstance(slope, SymbolicZero)]
 
     def torque(*moved):
-        filled = dict(zip(moving, moved, strict=True))
-        return rnea(*jax.tree.unflatten(structure, [filled.get(i, leaf) for i, leaf in enumerate(leaves)]), qdd)
+        changed = dict(zip(moving, moved, strict=True))
+        robot, q, qd = jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
+        return rnea(robot, q, qd, qdd)
 
     change = jax.jvp(torque, [leaves[i] for i in moving], [slopes[i] for i in moving])[1] if moving else 0 * tau
     pushed = jnp.zeros_like(tau) if isinstance(tangents[3], SymbolicZero) else tangents[3]

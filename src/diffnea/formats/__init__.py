@@ -61,12 +61,15 @@ def save_robot(
     try:
         if not allow_unphysical:
             check_physical(describe(robot))
-        text = _write(robot, kind, fresh)
-        base = robot.source.path if robot.source else str(path)
-        _verify(robot, assemble(_read(text, base, kind, allow_unphysical=True)), kind)
+        text = _write(robot, path, kind, fresh)
+        back = assemble(_read(text, str(path), kind, allow_unphysical=True))
+        _verify(robot, back, kind)
     except (RobotFileError, XMLFault) as error:
         raise RobotFileError(f"{path}: {error}") from None
     _replace_file(path, text)
+    if back.joint_names != robot.joint_names:
+        order = ", ".join(back.joint_names)
+        warnings.warn(f"{path}: MJCF numbers joints depth first, so q comes back as {order}", stacklevel=2)
 
 
 def _kind(text: bytes) -> str:
@@ -82,7 +85,7 @@ def _read(text: bytes, path: str, kind: str, allow_unphysical: bool) -> Descript
     return urdf.read(text, allow_unphysical) if kind == "urdf" else mjcf.read(text, path, allow_unphysical)
 
 
-def _write(robot: Robot, kind: str, fresh: bool) -> bytes:
+def _write(robot: Robot, path: Path, kind: str, fresh: bool) -> bytes:
     source = robot.source
     render = urdf.render if kind == "urdf" else mjcf.render
     if source is None or fresh:
@@ -91,31 +94,41 @@ def _write(robot: Robot, kind: str, fresh: bool) -> bytes:
     new = revise(old, robot)
     if source.format != kind:
         return render(new)
-    return urdf.edit(source.text, old, new) if kind == "urdf" else mjcf.edit(source.text, source.path, old, new)
+    if kind == "urdf":
+        return urdf.edit(source.text, old, new)
+    return mjcf.relocate(mjcf.edit(source.text, source.path, old, new), source.path, str(path))
 
 
 def _verify(robot: Robot, back: Robot, kind: str) -> None:
-    """Refuse to write a file that does not say what the robot is."""
-    if back.tree.parents != robot.tree.parents or back.joint_names != robot.joint_names:
+    """Refuse to write a file that does not say what the robot is; MJCF may number the joints in another order."""
+    if sorted(back.joint_names) != sorted(robot.joint_names) or _movers(back) != _movers(robot):
         raise RobotFileError(f"its joints do not survive as {kind.upper()}: {', '.join(back.joint_names)} came back")
     dtype = robot.inertia.mass.dtype
-    pairs = zip(_leaves(astype(back, dtype), kind), _leaves(robot, kind), strict=True)
-    for (name, found), (_, wanted) in pairs:
-        finite = wanted[np.isfinite(wanted)]
-        bound = _READ_BACK[dtype.name] * max(np.abs(finite).max(initial=0.0), 1e-12)
-        if not np.allclose(found, wanted, rtol=0.0, atol=bound):
+    order = [back.joint_names.index(name) for name in robot.joint_names]
+    found, wanted = _leaves(astype(back, dtype), kind), _leaves(robot, kind)
+    for name, value in wanted.items():
+        other = found[name] if name == "gravity" else found[name][order]
+        bound = _READ_BACK[dtype.name] * max(np.abs(value[np.isfinite(value)]).max(initial=0.0), 1e-12)
+        if not np.allclose(other, value, rtol=0.0, atol=bound):
             raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
+
+
+def _movers(robot: Robot) -> dict[str, str | None]:
+    """Which joint each joint hangs on."""
+    names = robot.joint_names
+    return {name: names[p] if p >= 0 else None for name, p in zip(names, robot.tree.parents, strict=True)}
 
 
 # How far numbers may move by the change of frames and units that a file asks for.
 _READ_BACK = {"float64": 1e-9, "float32": 1e-5}
 
 
-def _leaves(robot: Robot, kind: str) -> list[tuple[str, np.ndarray]]:
+def _leaves(robot: Robot, kind: str) -> dict[str, np.ndarray]:
     """A robot's numbers by name, less what the format has no place for: speed limits in MJCF, frame offsets in URDF."""
-    lost = {"urdf": ".frame_offset", "mjcf": ".limits.velocity"}[kind]
-    named = [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(robot)]
-    return [(name.strip("."), np.asarray(leaf, float)) for name, leaf in named if name != lost]
+    lost = {"urdf": "frame_offset", "mjcf": "limits.velocity"}[kind]
+    leaves = jax.tree_util.tree_leaves_with_path(robot)
+    named = {jax.tree_util.keystr(path).strip("."): np.asarray(leaf, float) for path, leaf in leaves}
+    return {name: leaf for name, leaf in named.items() if name != lost}
 
 
 def _replace_file(path: Path, text: bytes) -> None:

@@ -18,6 +18,8 @@ from diffnea.formats.xml_text import Document
 # and what has less than MASSLESS of all is read as having none.
 LEAST = 2e-15
 MASSLESS = 1e-14
+# Ranges need a width: this stands for none at zero.
+SLIVER = 1e-300
 # What turning an inertia to its principal axes and back may lose, as a share of the largest moment.
 ROUNDING_OFF = 1e-12
 

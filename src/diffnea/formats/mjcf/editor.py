@@ -159,7 +159,9 @@ class _Change:
             self.text.set(element, "limited", "false")
             return
         limits = np.array([new.lower, new.upper])
-        self.text.set(element, "range", widened(*(np.degrees(limits) if self.model.degrees and not made.slide else limits)))
+        self.text.set(
+            element, "range", widened(*(np.degrees(limits) if self.model.degrees and not made.slide else limits))
+        )
         if not made.limited:
             self.text.set(element, "limited", "true")
 

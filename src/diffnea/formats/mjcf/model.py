@@ -13,6 +13,7 @@ import numpy as np
 from diffnea.formats.description import RobotFileError, pseudo_inertia
 from diffnea.formats.mjcf.compiler import (
     MASSLESS,
+    SLIVER,
     Compiled,
     compile_text,
     inference,
@@ -25,7 +26,6 @@ from diffnea.formats.mjcf.compiler import (
 from diffnea.formats.xml_text import Document
 
 WORLD = "world"
-
 
 
 @dataclass(frozen=True)

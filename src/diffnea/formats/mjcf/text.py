@@ -10,11 +10,9 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from diffnea.formats.description import RobotFileError, central_moments
-from diffnea.formats.mjcf.compiler import ROUNDING_OFF
+from diffnea.formats.mjcf.compiler import ROUNDING_OFF, SLIVER
 from diffnea.formats.xml_text import Document, Edits, Element, format_numbers, parse
 
-# MuJoCo's ranges have a width: this stands for none.
-SLIVER = 1e-300
 FRESH = "save with fresh=True to write a new file"
 # Products of inertia below this share of the largest moment are rounding.
 _SAME_AXES = 1e-15
