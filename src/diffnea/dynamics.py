@@ -15,7 +15,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, ArrayLike, Float, Real
 
-from diffnea.robot import Robot, astype, nameless
+from diffnea.robot import Robot, nameless
 from diffnea.spatial import Adjoint, Inertia, Transform, ad, identity, joint_transform, joint_twist
 
 # One sample ------------------------------------------------------------------------------------------------------
@@ -201,11 +201,17 @@ def holding(robot: Robot, q: Float[Array, " n"]) -> Float[Array, " n"]:
 # Any leading batch axes -------------------------------------------------------------------------------------------
 
 
-@partial(jax.jit, static_argnums=0)
-def _run(function: Callable[..., Any], robot: Robot, *arrays: Array) -> Any:
-    if arrays[0].ndim == 1:
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[Array], arrays: list[Array]) -> Any:
+    robot = jax.tree.unflatten(skeleton, [jnp.asarray(leaf, dtype) for leaf in leaves])
+    arrays = [array.astype(dtype) for array in arrays]
+    batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    if not batch:
         return function(robot, *arrays)
-    return jax.vmap(partial(function, robot))(*arrays)
+    count, n = int(np.prod(batch)), robot.num_joints
+    rows = [jnp.broadcast_to(array, (*batch, n)).reshape(count, n) for array in arrays]
+    results = jax.vmap(partial(function, robot))(*rows)
+    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
 
 
 def _batched(function: Callable[..., Any], robot: Robot, **values: ArrayLike) -> Any:
@@ -214,17 +220,25 @@ def _batched(function: Callable[..., Any], robot: Robot, **values: ArrayLike) ->
     for name, array in zip(values, arrays, strict=True):
         if array.ndim == 0 or array.shape[-1] != robot.num_joints:
             raise ValueError(f"{name} has shape {array.shape}; its last axis must be {robot.num_joints}, one a joint")
-    dtype = _precision(*arrays)
     try:
-        batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+        np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
     except ValueError:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(values, arrays, strict=True))
         raise ValueError(f"batch axes do not match: {shapes}; give equal ones, or ones that broadcast") from None
-    joints = (robot.num_joints,)
-    flat = (int(np.prod(batch)), *joints) if batch else joints
-    arrays = [jnp.broadcast_to(array.astype(dtype), (*batch, *joints)).reshape(flat) for array in arrays]
-    result = _run(function, astype(nameless(robot), dtype), *arrays)
-    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), result) if batch else result
+    leaves, structure = jax.tree.flatten(robot)
+    return _run(function, _skeleton(robot, structure), _precision(*arrays), leaves, arrays)
+
+
+_skeletons: dict[Any, Any] = {}
+
+
+def _skeleton(robot: Robot, structure: Any) -> Any:
+    """What of a robot shapes the computation, without names, so that equal trees share one compilation."""
+    if structure not in _skeletons:
+        if len(_skeletons) > 1000:
+            _skeletons.clear()
+        _skeletons[structure] = jax.tree.structure(nameless(robot))
+    return _skeletons[structure]
 
 
 def _precision(*arrays: Array) -> Any:
