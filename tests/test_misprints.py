@@ -56,6 +56,12 @@ MISPRINTS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _through_xla(monkeypatch):
+    """Copies of the package in one process cannot each register their kernels with XLA, and the maths is the same."""
+    monkeypatch.setenv("DIFFNEA_KERNELS", "off")
+
+
 def _plant(folder: Path, name: str, file: str, old: str, new: str):
     """A copy of the package under another name, with one passage changed."""
     shutil.copytree(SOURCE, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

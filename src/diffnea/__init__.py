@@ -1,7 +1,6 @@
 """diffnea: learn the physics of a robot from its recordings."""
 
-from diffnea.dynamics import (
-    Energy,
+from diffnea.batches import (
     bias_torque,
     coriolis_matrix,
     energy,
@@ -13,6 +12,8 @@ from diffnea.dynamics import (
     mass_matrix,
     regressor,
 )
+from diffnea.dynamics import Energy
 from diffnea.formats import RobotFileError, load_robot, save_robot
+from diffnea.kernels import backends
 from diffnea.robot import Limits, Robot, Tree
 from diffnea.spatial import Inertia, Transform

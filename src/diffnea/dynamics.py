@@ -1,24 +1,19 @@
 """The Newton-Euler equations in Lie form: articulated body, recursive Newton-Euler, composite rigid body.
 
-The algorithms (`aba`, `rnea`, `crba`, …) are written once, for one sample, and read like `docs/maths.md`. The public
-functions below them take any leading batch axes and compile once a tree and batch size: a robot's numbers are inputs.
+Written once, for one sample, to be read beside `docs/maths.md`. `batches` makes the public functions of them.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.custom_derivatives import SymbolicZero
-from jaxtyping import Array, ArrayLike, Float, Real
+from jaxtyping import Array, Float
 
-from diffnea.robot import Robot, nameless
+from diffnea.robot import Robot
 from diffnea.spatial import Adjoint, Inertia, Transform, ad, identity, joint_transform, joint_twist
-
-# One sample ------------------------------------------------------------------------------------------------------
 
 
 def joint_frames(robot: Robot, q: Float[Array, " n"]) -> Transform:
@@ -196,121 +191,3 @@ def bias(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[A
 def holding(robot: Robot, q: Float[Array, " n"]) -> Float[Array, " n"]:
     """`g(q)`: the torque that holds the robot still."""
     return bias(robot, q, jnp.zeros_like(q))
-
-
-# Any leading batch axes -------------------------------------------------------------------------------------------
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[Array], arrays: list[Array]) -> Any:
-    robot = jax.tree.unflatten(skeleton, [jnp.asarray(leaf, dtype) for leaf in leaves])
-    arrays = [array.astype(dtype) for array in arrays]
-    batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
-    if not batch:
-        return function(robot, *arrays)
-    count, n = int(np.prod(batch)), robot.num_joints
-    rows = [jnp.broadcast_to(array, (*batch, n)).reshape(count, n) for array in arrays]
-    results = jax.vmap(partial(function, robot))(*rows)
-    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
-
-
-def _batched(function: Callable[..., Any], robot: Robot, **values: ArrayLike) -> Any:
-    """Broadcast the batch axes, compute in the precision of the arrays given, and give the batch axes back."""
-    arrays = [jnp.asarray(value) for value in values.values()]
-    for name, array in zip(values, arrays, strict=True):
-        if array.ndim == 0 or array.shape[-1] != robot.num_joints:
-            raise ValueError(f"{name} has shape {array.shape}; its last axis must be {robot.num_joints}, one a joint")
-    try:
-        np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
-    except ValueError:
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(values, arrays, strict=True))
-        raise ValueError(f"batch axes do not match: {shapes}; give equal ones, or ones that broadcast") from None
-    leaves, structure = jax.tree.flatten(robot)
-    return _run(function, _skeleton(robot, structure), _precision(*arrays), leaves, arrays)
-
-
-_skeletons: dict[Any, Any] = {}
-
-
-def _skeleton(robot: Robot, structure: Any) -> Any:
-    """What of a robot shapes the computation, without names, so that equal trees share one compilation."""
-    if structure not in _skeletons:
-        if len(_skeletons) > 1000:
-            _skeletons.clear()
-        _skeletons[structure] = jax.tree.structure(nameless(robot))
-    return _skeletons[structure]
-
-
-def _precision(*arrays: Array) -> Any:
-    """float32 or float64 as given; whole numbers become JAX's default float."""
-    dtype = np.result_type(*(array.dtype for array in arrays))
-    return dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.asarray(0.0).dtype
-
-
-def forward_dynamics(
-    robot: Robot,
-    q: Real[ArrayLike, "*#batch n"],
-    qd: Real[ArrayLike, "*#batch n"],
-    tau: Real[ArrayLike, "*#batch n"],
-) -> Float[Array, "*batch n"]:
-    """Joint accelerations under joint torques `tau` (articulated body algorithm)."""
-    return _batched(aba, robot, q=q, qd=qd, tau=tau)
-
-
-def inverse_dynamics(
-    robot: Robot,
-    q: Real[ArrayLike, "*#batch n"],
-    qd: Real[ArrayLike, "*#batch n"],
-    qdd: Real[ArrayLike, "*#batch n"],
-) -> Float[Array, "*batch n"]:
-    """The joint torques that give the accelerations `qdd` (recursive Newton-Euler algorithm)."""
-    return _batched(rnea, robot, q=q, qd=qd, qdd=qdd)
-
-
-def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n n"]:
-    """The joint-space mass matrix, armature on its diagonal (composite rigid body algorithm)."""
-    return _batched(crba, robot, q=q)
-
-
-def bias_torque(
-    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
-) -> Float[Array, "*batch n"]:
-    """Coriolis, centrifugal and gravity torques together: `inverse_dynamics` at zero acceleration."""
-    return _batched(bias, robot, q=q, qd=qd)
-
-
-def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n"]:
-    """The torques that hold the robot still against gravity."""
-    return _batched(holding, robot, q=q)
-
-
-def coriolis_matrix(
-    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
-) -> Float[Array, "*batch n n"]:
-    """`C` with `C q̇` the Coriolis and centrifugal torques and `Ṁ − 2C` skew-symmetric."""
-    return _batched(christoffel, robot, q=q, qd=qd)
-
-
-def energy(robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]) -> Energy:
-    """Kinetic and potential energy, rotors included."""
-    return _batched(energies, robot, q=q, qd=qd)
-
-
-def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n 4 4"]:
-    """World poses of the links' frames as homogeneous matrices, one a moving link."""
-    return _batched(file_poses, robot, q=q)
-
-
-def regressor(
-    robot: Robot,
-    q: Real[ArrayLike, "*#batch n"],
-    qd: Real[ArrayLike, "*#batch n"],
-    qdd: Real[ArrayLike, "*#batch n"],
-) -> Float[Array, "*batch n p"]:
-    """`Y` with `Y @ inertial_parameters(robot)` the torques of the links; rotors add `armature · qdd`."""
-    return _batched(rnea_jacobian, robot, q=q, qd=qd, qdd=qdd)
-
-
-def inertial_parameters(robot: Robot) -> Float[Array, " p"]:
-    """Ten numbers a link: m, m·c, then J's xx, xy, yy, xz, yz, zz at the link's origin in the link's axes."""
-    return robot.inertia.parameters.reshape(-1)

@@ -1,0 +1,180 @@
+"""The dynamics with any leading batch axes: checked, compiled once a tree and batch size, as kernels where possible.
+
+A robot's numbers are inputs of the compiled code: changing one compiles nothing.
+"""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, ArrayLike, Float, Real
+
+from diffnea import dynamics, kernels
+from diffnea.robot import Robot, nameless
+from diffnea.spatial import Transform
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[Array], arrays: list[Array]) -> Any:
+    robot = jax.tree.unflatten(skeleton, [jnp.asarray(leaf, dtype) for leaf in leaves])
+    arrays = [array.astype(dtype) for array in arrays]
+    batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    if not batch:
+        return function(robot, *arrays)
+    count, n = int(np.prod(batch)), robot.num_joints
+    rows = [jnp.broadcast_to(array, (*batch, n)).reshape(count, n) for array in arrays]
+    results = jax.vmap(partial(function, robot))(*rows)
+    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
+
+
+def _batched(function: Callable[..., Any], robot: Robot, **values: ArrayLike) -> Any:
+    """Broadcast the batch axes, compute in the precision of the arrays given, and give the batch axes back."""
+    arrays = [jnp.asarray(value) for value in values.values()]
+    for name, array in zip(values, arrays, strict=True):
+        if array.ndim == 0 or array.shape[-1] != robot.num_joints:
+            raise ValueError(f"{name} has shape {array.shape}; its last axis must be {robot.num_joints}, one a joint")
+    try:
+        np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(values, arrays, strict=True))
+        raise ValueError(f"batch axes do not match: {shapes}; give equal ones, or ones that broadcast") from None
+    leaves, structure = jax.tree.flatten(robot)
+    fast = function if kernels.switched_off() else _kernel(function, _whole_numbers(robot))
+    return _run(fast, _skeleton(robot, structure), _precision(*arrays), leaves, arrays)
+
+
+_skeletons: dict[Any, Any] = {}
+
+
+def _skeleton(robot: Robot, structure: Any) -> Any:
+    """What of a robot shapes the computation, without names, so that equal trees share one compilation."""
+    if structure not in _skeletons:
+        if len(_skeletons) > 1000:
+            _skeletons.clear()
+        _skeletons[structure] = jax.tree.structure(nameless(robot))
+    return _skeletons[structure]
+
+
+@lru_cache(maxsize=4096)
+def _kernel(function: Callable[..., Any], known: tuple[bytes, ...] | None) -> Callable[..., Any]:
+    """The function as a kernel, for robots whose geometry has the zeros and ones of `known`: these cost nothing."""
+    if known is None:
+        return kernels.compile(function)
+
+    def filled(robot: Robot, *arrays: Array) -> Any:
+        def fill(leaf, whole):
+            numbers = np.frombuffer(whole).reshape(leaf.shape)
+            free = np.isnan(numbers)
+            return jnp.where(free, leaf, jnp.asarray(np.where(free, 0.0, numbers), leaf.dtype))
+
+        rotation, translation, axis = map(fill, _geometry(robot), known)
+        return function(replace(robot, placement=Transform(rotation, translation), axis=axis), *arrays)
+
+    return kernels.compile(filled)
+
+
+def _geometry(robot: Robot) -> tuple[Array, Array, Array]:
+    return robot.placement.rotation, robot.placement.translation, robot.axis
+
+
+_patterns: dict[int, tuple[Any, bytes]] = {}
+
+
+def _whole_numbers(robot: Robot) -> tuple[bytes, ...] | None:
+    """Where a robot's geometry is 0 or ±1, NaN elsewhere; None if it is not known because JAX is tracing through it."""
+    if any(isinstance(leaf, Tracer) for leaf in _geometry(robot)):
+        return None
+    return tuple(_pattern(leaf) for leaf in _geometry(robot))
+
+
+def _pattern(leaf: Array) -> bytes:
+    """Remembered while the array lives: looking at it may mean a transfer from a device."""
+    found = _patterns.get(id(leaf))
+    if found is None or found[0]() is not leaf:
+        numbers = np.asarray(leaf, np.float64)
+        pattern = np.where(np.isin(numbers, (-1.0, 0.0, 1.0)), numbers, np.nan).tobytes()
+        if len(_patterns) > 1000:
+            _patterns.clear()
+        found = _patterns[id(leaf)] = (weakref.ref(leaf), pattern)
+    return found[1]
+
+
+def _precision(*arrays: Array) -> Any:
+    """float32 or float64 as given; whole numbers become JAX's default float."""
+    dtype = np.result_type(*(array.dtype for array in arrays))
+    return dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.asarray(0.0).dtype
+
+
+def forward_dynamics(
+    robot: Robot,
+    q: Real[ArrayLike, "*#batch n"],
+    qd: Real[ArrayLike, "*#batch n"],
+    tau: Real[ArrayLike, "*#batch n"],
+) -> Float[Array, "*batch n"]:
+    """Joint accelerations under joint torques `tau` (articulated body algorithm)."""
+    return _batched(dynamics.aba, robot, q=q, qd=qd, tau=tau)
+
+
+def inverse_dynamics(
+    robot: Robot,
+    q: Real[ArrayLike, "*#batch n"],
+    qd: Real[ArrayLike, "*#batch n"],
+    qdd: Real[ArrayLike, "*#batch n"],
+) -> Float[Array, "*batch n"]:
+    """The joint torques that give the accelerations `qdd` (recursive Newton-Euler algorithm)."""
+    return _batched(dynamics.rnea, robot, q=q, qd=qd, qdd=qdd)
+
+
+def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n n"]:
+    """The joint-space mass matrix, armature on its diagonal (composite rigid body algorithm)."""
+    return _batched(dynamics.crba, robot, q=q)
+
+
+def bias_torque(
+    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
+) -> Float[Array, "*batch n"]:
+    """Coriolis, centrifugal and gravity torques together: `inverse_dynamics` at zero acceleration."""
+    return _batched(dynamics.bias, robot, q=q, qd=qd)
+
+
+def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n"]:
+    """The torques that hold the robot still against gravity."""
+    return _batched(dynamics.holding, robot, q=q)
+
+
+def coriolis_matrix(
+    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
+) -> Float[Array, "*batch n n"]:
+    """`C` with `C q̇` the Coriolis and centrifugal torques and `Ṁ − 2C` skew-symmetric."""
+    return _batched(dynamics.christoffel, robot, q=q, qd=qd)
+
+
+def energy(robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]) -> dynamics.Energy:
+    """Kinetic and potential energy, rotors included."""
+    return _batched(dynamics.energies, robot, q=q, qd=qd)
+
+
+def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n 4 4"]:
+    """World poses of the links' frames as homogeneous matrices, one a moving link."""
+    return _batched(dynamics.file_poses, robot, q=q)
+
+
+def regressor(
+    robot: Robot,
+    q: Real[ArrayLike, "*#batch n"],
+    qd: Real[ArrayLike, "*#batch n"],
+    qdd: Real[ArrayLike, "*#batch n"],
+) -> Float[Array, "*batch n p"]:
+    """`Y` with `Y @ inertial_parameters(robot)` the torques of the links; rotors add `armature · qdd`."""
+    return _batched(dynamics.rnea_jacobian, robot, q=q, qd=qd, qdd=qdd)
+
+
+def inertial_parameters(robot: Robot) -> Float[Array, " p"]:
+    """Ten numbers a link: m, m·c, then J's xx, xy, yy, xz, yz, zz at the link's origin in the link's axes."""
+    return robot.inertia.parameters.reshape(-1)
