@@ -74,6 +74,12 @@ def integer_pow(op, constant, x, *, y, **_):
     return op("div", constant(1.0), result) if y < 0 else result
 
 
+@_composed("one_minus_square")
+def one_minus_square(op, constant, x, **_):
+    """Without the cancellation of `1 − x·x` near one."""
+    return op("mul", op("sub", constant(1.0), x), op("add", constant(1.0), x))
+
+
 @_composed("tan")
 def tan(op, _constant, x, **_):
     return op("div", op("sin", x), op("cos", x))

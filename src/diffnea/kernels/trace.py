@@ -97,9 +97,11 @@ class Tracer:
         rows = zip(*(array.ravel().tolist() for array in arrays), strict=True)
         return np.array([op(name, *row) for row in rows], np.int64).reshape(arrays[0].shape)
 
-    def run(self, closed: ClosedJaxpr, operands: Sequence[Operand]) -> list[Operand]:
-        """Evaluate a jaxpr whose constants come with it."""
-        return self.run_open(closed.jaxpr, [_plain(self, const) for const in closed.consts], operands)
+    def run(self, jaxpr: ClosedJaxpr | Jaxpr, operands: Sequence[Operand]) -> list[Operand]:
+        """Evaluate a jaxpr, with its constants if it brings any."""
+        if isinstance(jaxpr, ClosedJaxpr):
+            return self.run_open(jaxpr.jaxpr, [_plain(self, const) for const in jaxpr.consts], operands)
+        return self.run_open(jaxpr, [], operands)
 
     def run_open(self, jaxpr: Jaxpr, consts: list[Operand], operands: Sequence[Operand]) -> list[Operand]:
         """Evaluate a jaxpr."""
@@ -146,12 +148,12 @@ def alike(tracer: Tracer, *operands: Operand) -> tuple[Operand, ...]:
 
 @rule("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2")
 def _call(tracer: Tracer, *operands: Operand, **params: Any):
-    inner = params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"]
-    return tracer.run(inner, operands) if isinstance(inner, ClosedJaxpr) else tracer.run_open(inner, [], operands)
+    return tracer.run(params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"], operands)
 
 
 @rule("scan")
-def _scan(tracer: Tracer, *operands: Operand, jaxpr, length, reverse, num_consts, num_carry, **_):
+def _scan(tracer: Tracer, *operands: Operand, jaxpr, length, reverse, **params):
+    num_consts, num_carry = _scan_counts(params)
     consts, carry = list(operands[:num_consts]), list(operands[num_consts : num_consts + num_carry])
     rows = operands[num_consts + num_carry :]
     collected: list[list[Operand]] = []
@@ -165,6 +167,14 @@ def _scan(tracer: Tracer, *operands: Operand, jaxpr, length, reverse, num_consts
     collected = collected[::-1] if reverse else collected
     stacked = [_stack(tracer, [results[k] for results in collected]) for k in range(len(collected[0]))]
     return [*carry, *stacked]
+
+
+def _scan_counts(params: dict[str, Any]) -> tuple[int, int]:
+    """How many operands are constants and how many are carried; from JAX 0.12 on, by the tree they form."""
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
 
 
 def _stack(tracer: Tracer, arrays: list[Operand]) -> Operand:
