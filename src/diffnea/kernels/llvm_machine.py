@@ -49,10 +49,11 @@ def _llvm() -> Any:
 
 @cache
 def version() -> str:
-    """Of LLVM and its wrapper: code of one version is not used with another."""
+    """Of LLVM, its wrapper and what we ask of it: code of one version is not used with another."""
     import llvmlite
 
-    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, _llvm().llvm_version_info))}"
+    numbers = ".".join(map(str, _llvm().llvm_version_info))
+    return f"llvmlite {llvmlite.__version__}, LLVM {numbers}, effort {EFFORT}, code model {CODE_MODEL}"
 
 
 def host() -> Machine:
