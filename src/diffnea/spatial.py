@@ -17,6 +17,7 @@ _SKEW[[1, 2, 0], [2, 0, 1], [0, 1, 2]] = -1.0
 # Where xx, xy, yy, xz, yz, zz stand in a symmetric 3 × 3 matrix, and back.
 _ROWS, _COLUMNS = np.array([0, 0, 1, 0, 1, 2]), np.array([0, 1, 1, 2, 2, 2])
 _UNIQUE = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
+_UPPER = np.triu(np.ones((3, 3), bool))
 
 
 def skew(x: Float[Array, "3"]) -> Float[Array, "3 3"]:
@@ -101,7 +102,7 @@ class Adjoint(eqx.Module):
 
 def _mirror(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """A symmetric matrix by its upper triangle alone: what stands below need not be computed."""
-    return A[_ROWS, _COLUMNS][_UNIQUE]
+    return jnp.where(_UPPER, A, A.T)
 
 
 class TransposedAdjoint(eqx.Module):
