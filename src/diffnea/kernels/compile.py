@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffnea.kernels import cpu, lowering
+from diffnea.kernels import cpu, cuda, lowering
 from diffnea.kernels.call import Function, call, make
 
 
@@ -45,7 +45,8 @@ def _flatten(function: Callable[..., Any], structure, shapes) -> tuple[Function,
 
 def backends() -> dict[str, str]:
     """Which code generators are active, and why one is not: `{"cpu": "active", …}`."""
+    generators = {"cpu": cpu, "cuda": cuda}
     if lowering.switched_off():
-        return {"cpu": "off: DIFFNEA_KERNELS is set to off"}
-    reason = cpu.unavailable()
-    return {"cpu": f"not available: {reason}" if reason else "active"}
+        return dict.fromkeys(generators, "off: DIFFNEA_KERNELS is set to off")
+    reasons = {name: generator.unavailable() for name, generator in generators.items()}
+    return {name: f"not available: {reason}" if reason else "active" for name, reason in reasons.items()}

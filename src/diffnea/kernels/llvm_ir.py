@@ -37,7 +37,7 @@ class Vectors:
 def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtime: str) -> str:
     """The assembly of a kernel whose handler passes each call to the function called `runtime`."""
     assert program.outputs, "a kernel has results"
-    plan = _plan(program, layout)
+    plan = plan_of(program, layout)
     scalar = Code(bits, 1, vectors.fused)
     vector = Code(bits, vectors.bytes * 8 // bits, vectors.fused)
     Prepare(plan, scalar).emit()
@@ -47,7 +47,7 @@ def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtim
     return "\n".join(lines)
 
 
-def _plan(program: Program, layout: Layout) -> Plan:
+def plan_of(program: Program, layout: Layout) -> Plan:
     """Follow which values vary and which are truth values; what is fixed but used with what varies is shared."""
     varies: list[bool] = []
     is_truth: list[bool] = []

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import mlir
 
-from diffnea.kernels import cpu
+from diffnea.kernels import cpu, cuda
 from diffnea.kernels.call import Axes, Function, kernel_call
 from diffnea.kernels.program import Program
 from diffnea.kernels.trace import Unsupported, trace
@@ -91,18 +91,18 @@ def _spread_axes(result, axes: Axes, batch: tuple[int, ...], grouping: Grouping,
     return jnp.sum(full, missing) if missing else full
 
 
-def on_cpu(*operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:
+def _on(backend: Any, *operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:
     """The call as a compiled kernel, if there is one."""
-    program = None if switched_off() or cpu.unavailable() else program_of(function)
+    program = None if switched_off() or backend.unavailable() else program_of(function)
     if program is None or not any(map(any, taken)) and batch:
         return portable(*operands, function=function, batch=batch, taken=taken, given=given)
     grouping = group(batch, (*taken, *given))
-    layout = cpu.Layout(
+    layout = backend.Layout(
         varying=tuple(bool(axes) and axes[-1] for axes in taken),
         summed=tuple(bool(axes) and not axes[-1] for axes in given),
     )
     dtype = str(function.arguments[0].dtype)
-    target = cpu.target(program, layout, dtype)
+    target = backend.target(program, layout, dtype)
     outer, inner = grouping.sizes
     shapes = [
         jax.ShapeDtypeStruct((outer, 1 if summed else inner, int(np.prod(result.shape))), result.dtype)
@@ -115,4 +115,5 @@ def on_cpu(*operands, function: Function, batch: tuple[int, ...], taken, given) 
 
 
 mlir.register_lowering(kernel_call, mlir.lower_fun(portable, multiple_results=True))
-mlir.register_lowering(kernel_call, mlir.lower_fun(on_cpu, multiple_results=True), platform="cpu")
+for _platform, _backend in (("cpu", cpu), ("cuda", cuda)):
+    mlir.register_lowering(kernel_call, mlir.lower_fun(partial(_on, _backend), multiple_results=True), _platform)
