@@ -1,0 +1,176 @@
+"""What a contestant is, and diffnea as one.
+
+A contestant is made from a robot's files and gives `Work`: a call that does everything and returns when the result is
+there, and a reading of that result to compare with the others'. What can be prepared outside of the call, is.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import diffnea as dn
+from diffnea.dynamics import aba
+
+TIME_STEP = 1e-3
+
+
+@dataclass(frozen=True)
+class Files:
+    """A robot for everyone: one link a joint, full inertias, no damping, as URDF and as MJCF; `joints` orders q."""
+
+    urdf: str
+    mjcf: str
+    joints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Samples, one a row."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+
+    def each(self, change: Callable[[np.ndarray], Any]) -> list[Any]:
+        """q, q̇ and τ, changed."""
+        return [change(self.q), change(self.qd), change(self.tau)]
+
+
+@dataclass(frozen=True)
+class Work:
+    """`run()` returns when its result is complete; `read` turns it into numpy, joints in the order of `Files`."""
+
+    run: Callable[[], Any]
+    read: Callable[[Any], np.ndarray]
+
+
+class Contestant:
+    """What a contestant may offer, `quantities` of it; its gradient is that of Σ q̈² in parameters or in the state."""
+
+    packages: tuple[str, ...] = ()
+    quantities: tuple[str, ...] = ("forward",)
+    gradient_of = ""
+    compiles = True  # whether the first call is slower than the others
+    tolerance = 1e-6  # relative, against Pinocchio
+
+    def __init__(self, files: Files, cores: int):
+        raise NotImplementedError
+
+    def forward(self, inputs: Inputs) -> Work:
+        """Joint accelerations of every sample."""
+        raise NotImplementedError
+
+    def gradient(self, inputs: Inputs) -> Work:
+        """The gradient: a row a sample in the state (q, q̇), a row a link in the parameters (m, m·c, J)."""
+        raise NotImplementedError
+
+    def rollout(self, inputs: Inputs, steps: int) -> Work:
+        """Every state (q, q̇) of RK4 roll-outs under constant torques: (samples, steps, 2 n)."""
+        raise NotImplementedError
+
+    @classmethod
+    def versions(cls) -> dict[str, str]:
+        """The version of each package."""
+        return {package: _version(package) for package in cls.packages}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def places(wanted: tuple[str, ...], found: Iterable[str]) -> list[int]:
+    """Where in `wanted` each joint of `found` stands: `x[:, places]` is in the order of `found`."""
+    found = list(found)
+    if sorted(found) != sorted(wanted):
+        raise ValueError(f"its joints are {found}, not {list(wanted)}")
+    return [wanted.index(name) for name in found]
+
+
+def runge_kutta(slope: Callable, state: Any) -> Any:
+    """One step of the classical method of fourth order."""
+    k1 = slope(state)
+    k2 = slope(state + TIME_STEP / 2 * k1)
+    k3 = slope(state + TIME_STEP / 2 * k2)
+    k4 = slope(state + TIME_STEP * k3)
+    return state + TIME_STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+
+
+# diffnea -----------------------------------------------------------------------------------------------------------
+
+
+class Diffnea(Contestant):
+    """The public functions under `jit`, the robot closed over."""
+
+    packages = ("diffnea", "jax", "jaxlib", "llvmlite", "numpy")
+    quantities = ("forward", "gradient", "rollout")
+    gradient_of = "parameters"
+    tolerance = 1e-9
+
+    def __init__(self, files: Files, cores: int):
+        self.robot = dn.load_robot(files.urdf)
+
+    def accelerations(self, robot, q, qd, tau):
+        """Of a batch."""
+        return dn.forward_dynamics(robot, q, qd, tau)
+
+    def forward(self, inputs: Inputs) -> Work:
+        function, arrays = jax.jit(partial(self.accelerations, self.robot)), inputs.each(jax.device_put)
+        return Work(lambda: function(*arrays).block_until_ready(), np.asarray)
+
+    def gradient(self, inputs: Inputs) -> Work:
+        def loss(inertia, *arrays):
+            return (self.accelerations(replace(self.robot, inertia=inertia), *arrays) ** 2).sum()
+
+        function, arrays = jax.jit(jax.grad(loss)), inputs.each(jax.device_put)
+        return Work(
+            lambda: jax.block_until_ready(function(self.robot.inertia, *arrays)),
+            lambda slope: np.asarray(slope.parameters),
+        )
+
+    def rollout(self, inputs: Inputs, steps: int) -> Work:
+        def whole(q, qd, tau):
+            def slope(state):
+                return jnp.stack([state[1], self.accelerations(self.robot, state[0], state[1], tau)])
+
+            def step(state, _):
+                state = runge_kutta(slope, state)
+                return state, state
+
+            return jax.lax.scan(step, jnp.stack([q, qd]), length=steps)[1]
+
+        function, arrays = jax.jit(whole), inputs.each(jax.device_put)
+        return Work(
+            lambda: function(*arrays).block_until_ready(),
+            lambda states: np.concatenate(np.moveaxis(np.asarray(states), (1, 2), (0, 1)), -1),
+        )
+
+
+class DiffneaCall(Diffnea):
+    """`forward_dynamics` as one calls it by hand, outside of `jit`."""
+
+    quantities = ("forward",)
+
+    def forward(self, inputs: Inputs) -> Work:
+        arrays = inputs.each(jax.device_put)
+        return Work(lambda: self.accelerations(self.robot, *arrays).block_until_ready(), np.asarray)
+
+
+class DiffneaXla(Diffnea):
+    """The readable equations through XLA, no kernel."""
+
+    quantities = ("forward", "gradient")
+
+    def accelerations(self, robot, q, qd, tau):
+        return jax.vmap(partial(aba, robot))(q, qd, tau)
+
+
+OURS: dict[str, type[Contestant]] = {"diffnea": Diffnea, "diffnea-call": DiffneaCall, "diffnea-xla": DiffneaXla}
