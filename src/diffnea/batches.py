@@ -22,43 +22,55 @@ from diffnea.spatial import Transform
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[Array], arrays: list[Array]) -> Any:
-    robot = jax.tree.unflatten(skeleton, [jnp.asarray(leaf, dtype) for leaf in leaves])
+    module = jax.tree.unflatten(skeleton, [jnp.asarray(leaf, dtype) for leaf in leaves])
     arrays = [array.astype(dtype) for array in arrays]
     batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
     if not batch:
-        return function(robot, *arrays)
-    count, n = int(np.prod(batch)), robot.num_joints
+        return function(module, *arrays)
+    count, n = int(np.prod(batch)), module.num_joints
     rows = [jnp.broadcast_to(array, (*batch, n)).reshape(count, n) for array in arrays]
-    results = jax.vmap(partial(function, robot))(*rows)
+    results = jax.vmap(partial(function, module))(*rows)
     return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
 
 
-def _batched(function: Callable[..., Any], robot: Robot, **values: ArrayLike) -> Any:
-    """Broadcast the batch axes, compute in the precision of the arrays given, and give the batch axes back."""
+def batched(function: Callable[..., Any], module: Any, **values: ArrayLike) -> Any:
+    """Broadcast the batch axes, compute in the precision of the arrays given, and give the batch axes back.
+
+    `function(module, *arrays)` is for one sample; the module is a robot, or holds some, and knows its `num_joints`.
+    """
     arrays = [jnp.asarray(value) for value in values.values()]
     for name, array in zip(values, arrays, strict=True):
-        if array.ndim == 0 or array.shape[-1] != robot.num_joints:
-            raise ValueError(f"{name} has shape {array.shape}; its last axis must be {robot.num_joints}, one a joint")
+        if array.ndim == 0 or array.shape[-1] != module.num_joints:
+            raise ValueError(f"{name} has shape {array.shape}; its last axis must be {module.num_joints}, one a joint")
     try:
         np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
     except ValueError:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in zip(values, arrays, strict=True))
         raise ValueError(f"batch axes do not match: {shapes}; give equal ones, or ones that broadcast") from None
-    leaves, structure = jax.tree.flatten(robot)
-    fast = function if kernels.switched_off() else _kernel(function, _whole_numbers(robot))
-    return _run(fast, _skeleton(robot, structure), _precision(*arrays), leaves, arrays)
+    leaves, structure = jax.tree.flatten(module)
+    fast = function if kernels.switched_off() else _kernel(function, _whole_numbers(module))
+    return _run(fast, _skeleton(module, structure), _precision(*arrays), leaves, arrays)
 
 
 _skeletons: dict[Any, Any] = {}
 
 
-def _skeleton(robot: Robot, structure: Any) -> Any:
-    """What of a robot shapes the computation, without names, so that equal trees share one compilation."""
+def _skeleton(module: Any, structure: Any) -> Any:
+    """What of a module shapes the computation, without names, so that equal trees share one compilation."""
     if structure not in _skeletons:
         if len(_skeletons) > 1000:
             _skeletons.clear()
-        _skeletons[structure] = jax.tree.structure(nameless(robot))
+        _skeletons[structure] = jax.tree.structure(on_robots(nameless, module))
     return _skeletons[structure]
+
+
+def on_robots(change: Callable[[Robot], Robot], module: Any) -> Any:
+    """The module with each robot in it changed."""
+    return jax.tree.map(lambda part: change(part) if _is_robot(part) else part, module, is_leaf=_is_robot)
+
+
+def _is_robot(part: Any) -> bool:
+    return isinstance(part, Robot)
 
 
 @lru_cache(maxsize=4096)
@@ -67,14 +79,19 @@ def _kernel(function: Callable[..., Any], known: tuple[bytes, ...] | None) -> Ca
     if known is None:
         return kernels.compile(function)
 
-    def filled(robot: Robot, *arrays: Array) -> Any:
-        def fill(leaf, whole):
-            numbers = np.frombuffer(whole).reshape(leaf.shape)
+    def filled(module: Any, *arrays: Array) -> Any:
+        patterns = iter(known)
+
+        def fill(leaf):
+            numbers = np.frombuffer(next(patterns)).reshape(leaf.shape)
             free = np.isnan(numbers)
             return jnp.where(free, leaf, jnp.asarray(np.where(free, 0.0, numbers), leaf.dtype))
 
-        rotation, translation, axis = map(fill, _geometry(robot), known)
-        return function(replace(robot, placement=Transform(rotation, translation), axis=axis), *arrays)
+        def fill_robot(robot):
+            rotation, translation, axis = map(fill, _geometry(robot))
+            return replace(robot, placement=Transform(rotation, translation), axis=axis)
+
+        return function(on_robots(fill_robot, module), *arrays)
 
     return kernels.compile(filled)
 
@@ -86,11 +103,11 @@ def _geometry(robot: Robot) -> tuple[Array, Array, Array]:
 _patterns: dict[int, tuple[Any, bytes]] = {}
 
 
-def _whole_numbers(robot: Robot) -> tuple[bytes, ...] | None:
-    """Where a robot's geometry is 0 or ±1, NaN elsewhere; None if it is not known because JAX is tracing through it."""
-    if any(isinstance(leaf, Tracer) for leaf in _geometry(robot)):
-        return None
-    return tuple(_pattern(leaf) for leaf in _geometry(robot))
+def _whole_numbers(module: Any) -> tuple[bytes, ...] | None:
+    """Where the robots' geometry is 0 or ±1, NaN elsewhere; None if JAX is tracing through it."""
+    robots = filter(_is_robot, jax.tree.leaves(module, is_leaf=_is_robot))
+    leaves = [leaf for robot in robots for leaf in _geometry(robot)]
+    return None if any(isinstance(leaf, Tracer) for leaf in leaves) else tuple(map(_pattern, leaves))
 
 
 def _pattern(leaf: Array) -> bytes:
@@ -118,7 +135,7 @@ def forward_dynamics(
     tau: Real[ArrayLike, "*#batch n"],
 ) -> Float[Array, "*batch n"]:
     """Joint accelerations under joint torques `tau` (articulated body algorithm)."""
-    return _batched(dynamics.aba, robot, q=q, qd=qd, tau=tau)
+    return batched(dynamics.aba, robot, q=q, qd=qd, tau=tau)
 
 
 def inverse_dynamics(
@@ -128,41 +145,41 @@ def inverse_dynamics(
     qdd: Real[ArrayLike, "*#batch n"],
 ) -> Float[Array, "*batch n"]:
     """The joint torques that give the accelerations `qdd` (recursive Newton-Euler algorithm)."""
-    return _batched(dynamics.rnea, robot, q=q, qd=qd, qdd=qdd)
+    return batched(dynamics.rnea, robot, q=q, qd=qd, qdd=qdd)
 
 
 def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n n"]:
     """The joint-space mass matrix, armature on its diagonal (composite rigid body algorithm)."""
-    return _batched(dynamics.crba, robot, q=q)
+    return batched(dynamics.crba, robot, q=q)
 
 
 def bias_torque(
     robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
 ) -> Float[Array, "*batch n"]:
     """Coriolis, centrifugal and gravity torques together: `inverse_dynamics` at zero acceleration."""
-    return _batched(dynamics.bias, robot, q=q, qd=qd)
+    return batched(dynamics.bias, robot, q=q, qd=qd)
 
 
 def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n"]:
     """The torques that hold the robot still against gravity."""
-    return _batched(dynamics.holding, robot, q=q)
+    return batched(dynamics.holding, robot, q=q)
 
 
 def coriolis_matrix(
     robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
 ) -> Float[Array, "*batch n n"]:
     """`C` with `C q̇` the Coriolis and centrifugal torques and `Ṁ − 2C` skew-symmetric."""
-    return _batched(dynamics.christoffel, robot, q=q, qd=qd)
+    return batched(dynamics.christoffel, robot, q=q, qd=qd)
 
 
 def energy(robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]) -> dynamics.Energy:
     """Kinetic and potential energy, rotors included."""
-    return _batched(dynamics.energies, robot, q=q, qd=qd)
+    return batched(dynamics.energies, robot, q=q, qd=qd)
 
 
 def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n 4 4"]:
     """World poses of the links' frames as homogeneous matrices, one a moving link."""
-    return _batched(dynamics.file_poses, robot, q=q)
+    return batched(dynamics.file_poses, robot, q=q)
 
 
 def regressor(
@@ -172,7 +189,7 @@ def regressor(
     qdd: Real[ArrayLike, "*#batch n"],
 ) -> Float[Array, "*batch n p"]:
     """`Y` with `Y @ inertial_parameters(robot)` the torques of the links; rotors add `armature · qdd`."""
-    return _batched(dynamics.rnea_jacobian, robot, q=q, qd=qd, qdd=qdd)
+    return batched(dynamics.rnea_jacobian, robot, q=q, qd=qd, qdd=qdd)
 
 
 def inertial_parameters(robot: Robot) -> Float[Array, " p"]:
