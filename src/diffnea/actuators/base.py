@@ -1,0 +1,91 @@
+"""What an actuator is: command, position and velocity in, joint torque out, split by what it does to the energy."""
+
+from abc import abstractmethod
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+EnergyClass = Literal["conserving", "bounded", "unbounded"]
+# From the strongest promise to none; a model keeps the weakest of its parts'.
+ENERGY_CLASSES: tuple[EnergyClass, ...] = ("conserving", "bounded", "unbounded")
+
+
+class Resistance(NamedTuple):
+    """What opposes motion, both non-negative: `dry`, a force of that size, and `viscous`, a force per velocity."""
+
+    dry: Float[Array, " n"]
+    viscous: Float[Array, " n"]
+
+
+class Quantity(NamedTuple):
+    """A physical quantity for tables, one value a joint; the unit is that of a joint that turns."""
+
+    name: str
+    unit: str
+    values: Float[Array, " n"]
+
+    def unit_of(self, revolute: bool) -> str:
+        """The unit at a joint that turns, or slides."""
+        return self.unit if revolute else self.unit.replace("N·m", "N").replace("rad", "m")
+
+
+class AbstractActuator(eqx.Module):
+    """How a joint's command becomes torque: `τ = drive − ∂potential/∂q − dry·sign(q̇) − viscous·q̇ + residual`.
+
+    What is not overridden is absent: the command is the torque, and nothing is stored or lost. Concrete actuators are
+    final. All functions are for one sample.
+    """
+
+    @property
+    @abstractmethod
+    def num_joints(self) -> int:
+        """How many joints it drives."""
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        """Without command the model's energy stays ("conserving"), never rises ("bounded"), or may ("unbounded")."""
+        return "conserving"
+
+    def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The torque that the command brings; exactly 0 at u = 0 unless the actuator is unbounded."""
+        return u
+
+    def potential(self, q: Float[Array, " n"]) -> Float[Array, ""]:
+        """The energy stored in the actuator; its torque is `−∂potential/∂q`."""
+        return jnp.zeros((), q.dtype)
+
+    def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
+        """What opposes motion, non-negative by construction, smooth in q and in each direction of q̇."""
+        return Resistance(jnp.zeros_like(qd), jnp.zeros_like(qd))
+
+    def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Torque without any promise."""
+        return jnp.zeros_like(u)
+
+    @property
+    def delay(self) -> Float[Array, " n"]:
+        """Samples by which the command comes late, fractions allowed; roll-outs and losses apply it."""
+        return jnp.zeros(self.num_joints)
+
+    def physical(self) -> list[Quantity]:
+        """The coefficients as physical quantities."""
+        return []
+
+    def __call__(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        """The torque on each joint."""
+        lost = self.resistance(q, qd)
+        stored = jax.grad(self.potential)(q)
+        return self.drive(u, q, qd) - stored - lost.dry * jnp.sign(qd) - lost.viscous * qd + self.residual(u, q, qd)
+
+
+class Ideal(AbstractActuator):
+    """The command is the torque: `τ = u`."""
+
+    joints: int = eqx.field(static=True)
+
+    @property
+    def num_joints(self) -> int:
+        return self.joints

@@ -1,0 +1,108 @@
+"""Friction in closed form: viscous, and Stribeck's curve of dry friction beside it."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance
+from diffnea.actuators.coefficients import positive, raw_per_joint
+
+DAMPING = "N·m·s/rad"
+
+
+class Viscous(AbstractActuator):
+    """`τ = u − μ q̇`; `raw` is what is learned, `viscous` is μ ≥ 0."""
+
+    raw: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, viscous: ArrayLike, num_joints: int | None = None) -> "Viscous":
+        """From μ, one for all joints or one for each."""
+        return cls(raw_per_joint("viscous", viscous, num_joints))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def viscous(self) -> Float[Array, " n"]:
+        """μ, in N·m·s/rad or N·s/m."""
+        return positive(self.raw)
+
+    def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
+        return Resistance(jnp.zeros_like(qd), self.viscous)
+
+    def physical(self) -> list[Quantity]:
+        return [Quantity("viscous friction", DAMPING, self.viscous)]
+
+
+class Stribeck(AbstractActuator):
+    """`τ = u − sign(q̇) (f_k + (f_s − f_k) exp(−ν q̇²)) − μ q̇`, with all four coefficients ≥ 0.
+
+    In the paper's letters `f_s` is our kinetic friction f_k and `f_d` is f_s − f_k. Its dry friction is a mean of two
+    non-negative numbers, so that it never drives. Static friction may be the smaller of the two: friction that rises
+    with speed is as dissipative, and these are all the curves of the paper's form that are.
+    """
+
+    raw_static: Float[Array, " n"]
+    raw_kinetic: Float[Array, " n"]
+    raw_shape: Float[Array, " n"]
+    raw_viscous: Float[Array, " n"]
+
+    @classmethod
+    def of(
+        cls,
+        static: ArrayLike,
+        kinetic: ArrayLike,
+        viscous: ArrayLike,
+        shape: ArrayLike = 100.0,
+        num_joints: int | None = None,
+    ) -> "Stribeck":
+        """From f_s, f_k, μ and ν, each one for all joints or one for each; `1/√ν` is the speed of the change."""
+        given = {"static": static, "kinetic": kinetic, "shape": shape, "viscous": viscous}
+        counts = {jnp.size(value) for value in given.values() if jnp.ndim(value)}
+        count = num_joints if num_joints is not None else max(counts, default=1)
+        return cls(*(raw_per_joint(name, value, count) for name, value in given.items()))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw_viscous.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def static(self) -> Float[Array, " n"]:
+        """f_s: dry friction at rest, in N·m or N."""
+        return positive(self.raw_static)
+
+    @property
+    def kinetic(self) -> Float[Array, " n"]:
+        """f_k: dry friction at speed, in N·m or N."""
+        return positive(self.raw_kinetic)
+
+    @property
+    def shape(self) -> Float[Array, " n"]:
+        """ν: how fast one goes over into the other, in s²/rad² or s²/m²."""
+        return positive(self.raw_shape)
+
+    @property
+    def viscous(self) -> Float[Array, " n"]:
+        """μ, in N·m·s/rad or N·s/m."""
+        return positive(self.raw_viscous)
+
+    def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
+        still = jnp.exp(-self.shape * qd**2)  # 1 at rest, 0 at speed
+        return Resistance(self.kinetic * (1 - still) + self.static * still, self.viscous)
+
+    def physical(self) -> list[Quantity]:
+        return [
+            Quantity("static friction", "N·m", self.static),
+            Quantity("kinetic friction", "N·m", self.kinetic),
+            Quantity("Stribeck velocity", "rad/s", 1 / jnp.sqrt(self.shape)),
+            Quantity("viscous friction", DAMPING, self.viscous),
+        ]
