@@ -1,5 +1,6 @@
 """diffnea: learn the physics of a robot from its recordings."""
 
+from diffnea import systems
 from diffnea.batches import (
     bias_torque,
     coriolis_matrix,
