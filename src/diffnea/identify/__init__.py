@@ -1,0 +1,1 @@
+"""Identification: from recordings to a model that says what it knows."""
