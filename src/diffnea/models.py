@@ -1,15 +1,46 @@
-"""What predicts accelerations: a robot with actuators."""
+"""What predicts accelerations: a robot with actuators, or a plain network."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
 
 import equinox as eqx
-from jaxtyping import Array, ArrayLike, Float, Real
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
 from diffnea import dynamics
 from diffnea.actuators import AbstractActuator, EnergyClass, Ideal
+from diffnea.actuators.networks import Network
 from diffnea.batches import batched
 from diffnea.robot import Robot
 
 
-class Model(eqx.Module):
+class AbstractModel(eqx.Module):
+    """Predicts joint accelerations from positions, velocities and commands."""
+
+    @property
+    @abstractmethod
+    def num_joints(self) -> int:
+        """How many joints move."""
+
+    @property
+    @abstractmethod
+    def energy_class(self) -> EnergyClass:
+        """What is known of the model's own energy without command."""
+
+    @abstractmethod
+    def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Joint accelerations of one sample."""
+
+    def __call__(
+        self, q: Real[ArrayLike, "*#batch n"], qd: Real[ArrayLike, "*#batch n"], u: Real[ArrayLike, "*#batch n"]
+    ) -> Float[Array, "*batch n"]:
+        """Joint accelerations under the commands `u`."""
+        return batched(acceleration, self, q=q, qd=qd, u=u)
+
+
+class Model(AbstractModel):
     """A robot and the actuators that drive it: `q̈ = forward dynamics under actuator(u, q, q̇)`."""
 
     robot: Robot
@@ -26,30 +57,106 @@ class Model(eqx.Module):
 
     @property
     def num_joints(self) -> int:
-        """How many joints move."""
         return self.robot.num_joints
 
     @property
     def energy_class(self) -> EnergyClass:
-        """What is known of the energy without command; the actuator decides, a robot conserves it."""
-        return self.actuator.energy_class
+        return self.actuator.energy_class  # a robot by itself conserves energy
 
-    def __call__(
-        self, q: Real[ArrayLike, "*#batch n"], qd: Real[ArrayLike, "*#batch n"], u: Real[ArrayLike, "*#batch n"]
-    ) -> Float[Array, "*batch n"]:
-        """Joint accelerations under the commands `u`."""
-        return batched(acceleration, self, q=q, qd=qd, u=u)
+    def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
+        return dynamics.aba(self.robot, q, qd, self.actuator(u, q, qd))
 
     def energy(self, q: Real[ArrayLike, "*#batch n"], qd: Real[ArrayLike, "*#batch n"]) -> Float[Array, "*batch"]:
         """The model's own energy in joules: kinetic and potential, and what its actuators store."""
         return batched(own_energy, self, q=q, qd=qd)
 
 
+class FeedForward(AbstractModel):
+    """A plain network from (q, q̇, u) to q̈; what goes in and comes out is normalised, by numbers that are not learned.
+
+    Joints that turn without end (`wraps`) enter by sine and cosine, so that whole turns change nothing.
+    """
+
+    network: Network
+    input_mean: Float[Array, " k"]
+    input_scale: Float[Array, " k"]
+    output_mean: Float[Array, " n"]
+    output_scale: Float[Array, " n"]
+    wraps: tuple[bool, ...] = eqx.field(static=True)
+
+    @classmethod
+    def for_samples(
+        cls,
+        q: Float[ArrayLike, "sample n"],
+        qd: Float[ArrayLike, "sample n"],
+        u: Float[ArrayLike, "sample n"],
+        qdd: Float[ArrayLike, "sample n"],
+        key: PRNGKeyArray,
+        wraps: Sequence[bool] | np.ndarray | None = None,
+        width: int = 64,
+        depth: int = 2,
+    ) -> "FeedForward":
+        """A new network with the statistics of these samples; `wraps`: which joints turn without end, None for none."""
+        q, qd, u, qdd = (jnp.asarray(array, dtype=float) for array in (q, qd, u, qdd))
+        turns = _truths(wraps, q.shape[-1])
+        inputs = jax.vmap(lambda *sample: _inputs(turns, *sample))(q, qd, u)
+        network = Network.random(key, inputs.shape[-1], q.shape[-1], width, depth)
+        return cls(network, *_statistics(inputs), *_statistics(qdd), turns)
+
+    @property
+    def num_joints(self) -> int:
+        return len(self.wraps)
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "unbounded"
+
+    def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
+        fixed = (self.input_mean, self.input_scale, self.output_mean, self.output_scale)
+        input_mean, input_scale, output_mean, output_scale = map(jax.lax.stop_gradient, fixed)
+        normal = (_inputs(self.wraps, q, qd, u) - input_mean) / input_scale
+        return output_mean + output_scale * self.network(normal)
+
+    def learned(self) -> "FeedForward":
+        """Which leaves are learned: True for the network, False for the statistics."""
+        off = jax.tree.map(lambda _: False, self)
+        return eqx.tree_at(lambda model: model.network, off, jax.tree.map(lambda _: True, self.network))
+
+
+def unlimited(robot: Robot) -> tuple[bool, ...]:
+    """Which joints turn without end: continuous ones, and revolute ones without limits."""
+    free = np.isinf(np.asarray(robot.limits.lower)) & np.isinf(np.asarray(robot.limits.upper))
+    return tuple(
+        kind == "continuous" or (kind == "revolute" and bool(open_))
+        for kind, open_ in zip(robot.tree.kinds, free, strict=True)
+    )
+
+
+def _truths(wraps: Sequence[bool] | np.ndarray | None, count: int) -> tuple[bool, ...]:
+    truths = (False,) * count if wraps is None else tuple(bool(truth) for truth in wraps)
+    if len(truths) != count:
+        raise ValueError(f"wraps has {len(truths)} entries; give {count}, one a joint")
+    return truths
+
+
+def _inputs(
+    wraps: tuple[bool, ...], q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]
+) -> Float[Array, " k"]:
+    turning, others = np.flatnonzero(wraps), np.flatnonzero(np.logical_not(wraps))
+    return jnp.concatenate([jnp.sin(q[turning]), jnp.cos(q[turning]), q[others], qd, u])
+
+
+def _statistics(rows: Float[Array, "sample k"]) -> tuple[Float[Array, " k"], Float[Array, " k"]]:
+    """Mean and spread of each column; a column that does not vary, as a passive joint's command, is left as it is."""
+    mean, spread = jnp.mean(rows, 0), jnp.std(rows, 0)
+    return mean, jnp.where(spread > 1e-6 * (1e-6 + jnp.abs(mean)), spread, jnp.ones_like(spread))
+
+
 def acceleration(
-    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]
+    model: AbstractModel, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """Joint accelerations of one sample."""
-    return dynamics.aba(model.robot, q, qd, model.actuator(u, q, qd))
+    return model.predict(q, qd, u)
 
 
 def own_energy(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, ""]:

@@ -1,4 +1,9 @@
 """Actuators: from the command of a joint to the torque on it."""
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Ideal, Quantity, Resistance
+from diffnea.actuators.combined import Combined, combine
+from diffnea.actuators.drives import Delay, Gain, Motor
 from diffnea.actuators.friction import Stribeck, Viscous
+from diffnea.actuators.names import NAMES, for_robot, make
+from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque
+from diffnea.actuators.offset import Offset

@@ -1,6 +1,7 @@
 """What an actuator is: command, position and velocity in, joint torque out, split by what it does to the energy."""
 
 from abc import abstractmethod
+from enum import IntEnum
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -11,6 +12,16 @@ from jaxtyping import Array, Float
 EnergyClass = Literal["conserving", "bounded", "unbounded"]
 # From the strongest promise to none; a model keeps the weakest of its parts'.
 ENERGY_CLASSES: tuple[EnergyClass, ...] = ("conserving", "bounded", "unbounded")
+
+
+class Stage(IntEnum):
+    """The way of a command, in order; parts that leave it alone stand at `TORQUE`."""
+
+    DELAY = 0
+    GAIN = 1
+    MOTOR = 2
+    TORQUE = 3
+    NETWORK = 4
 
 
 class Resistance(NamedTuple):
@@ -69,6 +80,16 @@ class AbstractActuator(eqx.Module):
     def delay(self) -> Float[Array, " n"]:
         """Samples by which the command comes late, fractions allowed; roll-outs and losses apply it."""
         return jnp.zeros(self.num_joints)
+
+    @property
+    def most_delay(self) -> int:
+        """The samples that `delay` never exceeds, whatever is learned: how much of the past has to be kept."""
+        return 0
+
+    @property
+    def stage(self) -> Stage:
+        """Where its `drive` stands among those of other parts: each takes what the one before it gives."""
+        return Stage.TORQUE
 
     def physical(self) -> list[Quantity]:
         """The coefficients as physical quantities."""

@@ -1,0 +1,70 @@
+"""Several parts as one actuator: their drives follow one another, the rest adds up."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diffnea.actuators.base import ENERGY_CLASSES, AbstractActuator, EnergyClass, Quantity, Resistance
+
+
+class Combined(AbstractActuator):
+    """Parts in the order in which they act on a command: delay, gain, motor, then the rest.
+
+    Potentials, resistances, residuals and delays add. The energy class is the weakest of the parts'.
+    """
+
+    parts: tuple[AbstractActuator, ...]
+
+    def __check_init__(self):
+        if not self.parts:
+            raise ValueError("Combined: no parts; give at least one")
+        counts = {part.num_joints for part in self.parts}
+        if len(counts) > 1:
+            raise ValueError(f"Combined: parts for {sorted(counts)} joints; make all for the same robot")
+        stages = [part.stage for part in self.parts]
+        if stages != sorted(stages):
+            raise ValueError("Combined: parts are not in the order in which they act; use combine(*parts)")
+
+    @property
+    def num_joints(self) -> int:
+        return self.parts[0].num_joints
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return ENERGY_CLASSES[max(ENERGY_CLASSES.index(part.energy_class) for part in self.parts)]
+
+    @property
+    def delay(self) -> Float[Array, " n"]:
+        late = [part.delay for part in self.parts if part.most_delay]
+        return sum(late[1:], late[0]) if late else jnp.zeros(self.num_joints)
+
+    @property
+    def most_delay(self) -> int:
+        return sum(part.most_delay for part in self.parts)
+
+    def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        for part in self.parts:
+            u = part.drive(u, q, qd)
+        return u
+
+    def potential(self, q: Float[Array, " n"]) -> Float[Array, ""]:
+        return sum((part.potential(q) for part in self.parts), jnp.zeros((), q.dtype))
+
+    def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
+        lost = [part.resistance(q, qd) for part in self.parts]
+        zero = jnp.zeros_like(qd)
+        return Resistance(sum((one.dry for one in lost), zero), sum((one.viscous for one in lost), zero))
+
+    def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        total = jnp.zeros_like(u)
+        for part in self.parts:  # a network that makes torque of a command sees it behind gain and motor
+            total, u = total + part.residual(u, q, qd), part.drive(u, q, qd)
+        return total
+
+    def physical(self) -> list[Quantity]:
+        return [quantity for part in self.parts for quantity in part.physical()]
+
+
+def combine(*parts: AbstractActuator) -> AbstractActuator:
+    """The parts, given in any order, as one actuator."""
+    flat = [piece for part in parts for piece in (part.parts if isinstance(part, Combined) else (part,))]
+    return flat[0] if len(flat) == 1 else Combined(tuple(sorted(flat, key=lambda part: part.stage)))

@@ -1,0 +1,207 @@
+"""What a command passes on its way to torque: delay, gain and saturation, a DC motor."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, ArrayLike, Float
+
+from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance, Stage
+from diffnea.actuators.coefficients import LEAST, limited, per_joint, positive, raw_of, raw_per_joint
+
+# Added to a winding's resistance, in ohms, and a bound on gear ratios: torque per volt stays finite.
+LEAST_RESISTANCE = 1e-4
+MOST_GEAR = 1e4
+# How near a learned delay starts to its ends, as a share of its range: at the ends themselves no gradient is left.
+DELAY_MARGIN = 1e-3
+Driven = tuple[bool, ...] | None  # which joints the command reaches; None: all
+
+
+class Delay(AbstractActuator):
+    """A command that comes late: `delay` samples, learned, between 0 and `most_delay`; one for all joints or each."""
+
+    raw: Float[Array, " k"]
+    joints: int = eqx.field(static=True)
+    samples: int = eqx.field(static=True)
+
+    @classmethod
+    def of(cls, delay: ArrayLike, num_joints: int, most: int = 8) -> "Delay":
+        """From a delay in samples: one number is one delay that all joints share, an array one for each."""
+        if most < 1:
+            raise ValueError(f"delay: the most is {most} samples; give a whole number from 1 on")
+        array = per_joint("delay", delay, None if jnp.ndim(delay) == 0 else num_joints)
+        if not isinstance(array, Tracer) and not np.all((np.asarray(array) >= 0) & (np.asarray(array) <= most)):
+            raise ValueError(f"delay is {np.asarray(array).tolist()} samples; give from 0 to {most}")
+        share = jnp.clip(array / most, DELAY_MARGIN, 1 - DELAY_MARGIN)
+        return cls(jnp.log(share / (1 - share)), num_joints, int(most))
+
+    @property
+    def num_joints(self) -> int:
+        return self.joints
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.DELAY
+
+    @property
+    def delay(self) -> Float[Array, " n"]:
+        return jnp.broadcast_to(self.samples * jax.nn.sigmoid(self.raw), (self.joints,))
+
+    @property
+    def most_delay(self) -> int:
+        return self.samples
+
+    def physical(self) -> list[Quantity]:
+        return [Quantity("input delay", "samples", self.delay)]
+
+
+class Gain(AbstractActuator):
+    """`u → g u`, and smoothly no more than a limit where one is given."""
+
+    gain: Float[Array, " n"]
+    raw_limit: Float[Array, " n"] | None = None
+    driven: Driven = eqx.field(static=True, default=None)
+
+    @classmethod
+    def of(
+        cls, gain: ArrayLike, limit: ArrayLike | None = None, driven: Driven = None, num_joints: int | None = None
+    ) -> "Gain":
+        """From gains, of either sign, and limits on what comes out, each one for all joints or one for each."""
+        gains = per_joint("gain", gain, num_joints)
+        count = gains.shape[0]
+        return cls(gains, None if limit is None else raw_per_joint("limit", limit, count), checked(driven, count))
+
+    @property
+    def num_joints(self) -> int:
+        return self.gain.shape[-1]
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.GAIN
+
+    @property
+    def limit(self) -> Float[Array, " n"]:
+        """What comes out at most; infinite without saturation."""
+        return jnp.full_like(self.gain, jnp.inf) if self.raw_limit is None else LEAST + positive(self.raw_limit)
+
+    def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        raised = limited(self.gain) * u
+        return only(self.driven, raised if self.raw_limit is None else self.limit * _saturate(raised / self.limit))
+
+    def physical(self) -> list[Quantity]:
+        rows = [Quantity("command gain", "per unit", only(self.driven, limited(self.gain)))]
+        return rows if self.raw_limit is None else [*rows, Quantity("saturation", "command", self.limit)]
+
+
+class Motor(AbstractActuator):
+    """A DC motor, voltage in: `τ = (N k_t / R) u − (N² k_t k_e / R) q̇`.
+
+    The second term, back-EMF, is viscous resistance. Recordings of u and q determine only the two products,
+    `torque_per_volt` and `back_emf`; their factors follow when some are known and not learned. The gear ratio N takes
+    either sign, and for a joint that slides it is in rad/m.
+    """
+
+    raw_torque_constant: Float[Array, " n"]
+    raw_emf_constant: Float[Array, " n"]
+    raw_resistance: Float[Array, " n"]
+    gear: Float[Array, " n"]
+    driven: Driven = eqx.field(static=True, default=None)
+
+    @classmethod
+    def of(
+        cls,
+        torque_constant: ArrayLike,
+        winding: ArrayLike,
+        gear: ArrayLike = 1.0,
+        emf_constant: ArrayLike | None = None,
+        driven: Driven = None,
+        num_joints: int | None = None,
+    ) -> "Motor":
+        """From k_t in N·m/A, R in Ω, N, and k_e in V·s/rad, which is k_t unless given; for all joints or for each."""
+        emf = torque_constant if emf_constant is None else emf_constant
+        counts = {jnp.size(value) for value in (torque_constant, winding, gear, emf) if jnp.ndim(value)}
+        count = num_joints if num_joints is not None else max(counts, default=1)
+        raw_per_joint("winding", winding, count)
+        return cls(
+            raw_per_joint("torque_constant", torque_constant, count),
+            raw_per_joint("emf_constant", emf, count),
+            raw_of(per_joint("winding", winding, count) - LEAST_RESISTANCE),
+            per_joint("gear", gear, count),
+            checked(driven, count),
+        )
+
+    @property
+    def num_joints(self) -> int:
+        return self.gear.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.MOTOR
+
+    @property
+    def torque_constant(self) -> Float[Array, " n"]:
+        """k_t, in N·m/A."""
+        return positive(self.raw_torque_constant)
+
+    @property
+    def emf_constant(self) -> Float[Array, " n"]:
+        """k_e, in V·s/rad."""
+        return positive(self.raw_emf_constant)
+
+    @property
+    def winding(self) -> Float[Array, " n"]:
+        """R, the winding's resistance in Ω."""
+        return LEAST_RESISTANCE + positive(self.raw_resistance)
+
+    @property
+    def torque_per_volt(self) -> Float[Array, " n"]:
+        """`N k_t / R`, 0 where nothing drives the joint."""
+        return only(self.driven, limited(self.gear, MOST_GEAR) * self.torque_constant / self.winding)
+
+    @property
+    def back_emf(self) -> Float[Array, " n"]:
+        """`N² k_t k_e / R`, 0 where nothing drives the joint."""
+        gear = limited(self.gear, MOST_GEAR)
+        return only(self.driven, gear**2 * self.torque_constant * self.emf_constant / self.winding)
+
+    def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        return only(self.driven, self.torque_per_volt * u)
+
+    def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
+        return Resistance(jnp.zeros_like(qd), self.back_emf)
+
+    def physical(self) -> list[Quantity]:
+        return [
+            Quantity("torque per volt", "N·m/V", self.torque_per_volt),
+            Quantity("back-EMF damping", "N·m·s/rad", self.back_emf),
+            Quantity("torque constant", "N·m/A", self.torque_constant),
+            Quantity("back-EMF constant", "V·s/rad", self.emf_constant),
+            Quantity("winding resistance", "Ω", self.winding),
+            Quantity("gear ratio", "1", self.gear),
+        ]
+
+
+def checked(driven: Driven, count: int) -> Driven:
+    """Which joints are driven, one truth a joint; None where all are."""
+    if driven is None:
+        return None
+    truths = tuple(bool(truth) for truth in np.asarray(driven).ravel())
+    if len(truths) != count:
+        raise ValueError(f"driven has {len(truths)} entries; give {count}, one a joint")
+    return None if all(truths) else truths
+
+
+def only(driven: Driven, values: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The values where a joint is driven, exactly 0 elsewhere, whatever stands there."""
+    return values if driven is None else jnp.where(np.array(driven), values, jnp.zeros_like(values))
+
+
+def _saturate(x: Float[Array, " n"]) -> Float[Array, " n"]:
+    """`x / (1 + x⁸)^⅛`: x within 4 % up to 0.9, then smoothly to 1."""
+    x = jnp.clip(x, -1e4, 1e4)  # keeps the power finite in single precision; there the result is ±1
+    return x / jnp.sqrt(jnp.sqrt(jnp.sqrt(1 + x**8)))

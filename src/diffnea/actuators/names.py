@@ -1,0 +1,207 @@
+"""Actuators by name: `make("motor+stribeck", 2)`, and with starts taken from a robot."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import ArrayLike, PRNGKeyArray
+
+from diffnea import batches
+from diffnea.actuators.base import AbstractActuator, Ideal
+from diffnea.actuators.coefficients import static
+from diffnea.actuators.combined import combine
+from diffnea.actuators.drives import Delay, Driven, Gain, Motor, checked
+from diffnea.actuators.friction import Stribeck, Viscous
+from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
+from diffnea.actuators.offset import Offset
+from diffnea.robot import Robot
+
+# The supply of a motor that nothing else is known of.
+SUPPLY = 12.0
+# A joint of unknown robot turns this fast, in rad/s or m/s, and reaches this far, in m.
+USUAL_SPEED = 10.0
+USUAL_REACH = 1.0
+# Where a robot says nothing: friction brakes a joint at 0.1 rad/s², damping takes ten seconds, torque gives 10 rad/s².
+DRY_DECELERATION = 0.1
+DAMPING_RATE = 0.1
+FULL_ACCELERATION = 10.0
+# Parts that contain another: together, the other's coefficients could not be told apart.
+CONTAINS = {"stribeck": "viscous", "nn-torque": "nn-residual"}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the learned parts are."""
+
+    width: int = 8  # units of a network's layer
+    depth: int = 2  # hidden layers
+    harmonics: int = 3  # of a position-dependent torque
+    most_delay: int = 8  # samples
+    shared_delay: bool = True  # one delay for all joints
+    saturation: ArrayLike | None = None  # of gain; None: none
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where coefficients start, one entry a joint."""
+
+    scales: Scales
+    viscous: ArrayLike
+    dry: ArrayLike
+    gain: ArrayLike
+    period: tuple[float, ...]
+    driven: Driven
+
+    @property
+    def num_joints(self) -> int:
+        return len(self.scales.turns)
+
+
+Builder = Callable[[Start, Sizes, PRNGKeyArray], AbstractActuator]
+
+
+def _motor(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Motor:
+    """A motor on `SUPPLY` that stalls at the joint's effort and runs free at its speed, turning as the gain says."""
+    effort, speed = np.array(start.scales.effort), np.array(start.scales.speed)
+    constant = SUPPLY / speed
+    direction = np.where(np.asarray(start.gain) < 0, -1.0, 1.0)
+    return Motor.of(constant, constant * SUPPLY / effort, direction, driven=start.driven)
+
+
+def _stribeck(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Stribeck:
+    dry = jnp.asarray(start.dry)
+    shape = (10 / np.array(start.scales.speed)) ** 2  # over at a tenth of the usual speed
+    return Stribeck.of(1.2 * dry, dry, start.viscous, shape)
+
+
+def _delay(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Delay:
+    count = start.num_joints
+    return Delay.of(0.5 if sizes.shared_delay else np.full(count, 0.5), count, sizes.most_delay)
+
+
+BUILDERS: dict[str, Builder] = {
+    "ideal": lambda start, sizes, key: Ideal(start.num_joints),
+    "viscous": lambda start, sizes, key: Viscous.of(start.viscous),
+    "stribeck": _stribeck,
+    "nn-friction": lambda start, sizes, key: NetworkFriction.random(
+        key, start.scales, jnp.asarray(start.dry), sizes.width, sizes.depth
+    ),
+    "nn-residual": lambda start, sizes, key: NetworkResidual.random(key, start.scales, sizes.width, sizes.depth),
+    "nn-torque": lambda start, sizes, key: NetworkTorque.random(key, start.scales, sizes.width, sizes.depth),
+    "motor": _motor,
+    "offset": lambda start, sizes, key: Offset.none(start.num_joints, sizes.harmonics, start.period),
+    "delay": _delay,
+    "gain": lambda start, sizes, key: Gain.of(start.gain, sizes.saturation, start.driven),
+}
+NAMES = tuple(BUILDERS)
+
+
+def make(
+    name: str,
+    num_joints: int,
+    *,
+    key: PRNGKeyArray | None = None,
+    revolute: Sequence[bool] | np.ndarray | None = None,
+    driven: Sequence[bool] | np.ndarray | None = None,
+    speed: ArrayLike = USUAL_SPEED,
+    effort: ArrayLike = 1.0,
+    **sizes,
+) -> AbstractActuator:
+    """An actuator by name, parts joined by `+` in any order; networks need a `key`.
+
+    `revolute` says which joints turn, so that networks see their sine and cosine; `driven` which joints the command
+    reaches through `gain` and `motor`; `speed` and `effort` what is usual. `sizes` are the fields of `Sizes`.
+    """
+    turns = np.zeros(num_joints, bool) if revolute is None else np.asarray(revolute, bool)
+    if turns.shape != (num_joints,):
+        raise ValueError(f"revolute has shape {turns.shape}; give {num_joints} truths, one a joint")
+    efforts = static("effort", effort, num_joints)
+    scales = Scales(
+        tuple(turns.tolist()),
+        static("reach", USUAL_REACH, num_joints),
+        static("speed", speed, num_joints),
+        efforts,
+    )
+    # Without a word on the joints a position may be an angle: a period of 2π serves both.
+    period = np.where(turns | (revolute is None), 2 * np.pi, 4 * USUAL_REACH)
+    small = np.array(efforts)
+    start = Start(
+        scales,
+        viscous=small * DAMPING_RATE / FULL_ACCELERATION,
+        dry=small * DRY_DECELERATION / FULL_ACCELERATION,
+        gain=np.ones(num_joints),
+        period=tuple(period.tolist()),
+        driven=checked(None if driven is None else tuple(driven), num_joints),
+    )
+    return _build(name, start, _sizes(name, sizes), key)
+
+
+def for_robot(name: str, robot: Robot, *, key: PRNGKeyArray | None = None, **sizes) -> AbstractActuator:
+    """An actuator by name that starts at the robot's own damping, friction and gear.
+
+    Where the robot's file gives no friction, it starts small beside the joint's inertia. Joints with gear 0 get
+    nothing through `gain` and `motor`. The gear is where `gain` starts; a motor takes only its sign.
+    """
+    inertia = _typical_inertia(robot)
+    lower, upper, speed, effort = (np.asarray(row, float) for row in jax.tree.leaves(robot.limits))
+    effort = np.where((effort > 0) & np.isfinite(effort), effort, FULL_ACCELERATION * inertia)
+    speed = np.where((speed > 0) & np.isfinite(speed), speed, USUAL_SPEED)
+    span = upper - lower
+    ranged = np.isfinite(span) & (span > 0)
+    reach = np.where(ranged, span / 2, USUAL_REACH)
+    turns, wraps = robot.tree.revolute, np.array([kind == "continuous" for kind in robot.tree.kinds], bool)
+    period = np.where(wraps | (turns & ~(ranged & (span < np.pi))), 2 * np.pi, 4 * reach)
+    gear, damping, friction = (np.asarray(row, float) for row in (robot.gear, robot.damping, robot.friction))
+    start = Start(
+        Scales(*(tuple(row.tolist()) for row in (turns, reach, speed, effort))),
+        viscous=np.where(damping > 0, damping, DAMPING_RATE * inertia),
+        dry=np.where(friction > 0, friction, DRY_DECELERATION * inertia),
+        gain=np.where(gear == 0, 1.0, gear),
+        period=tuple(period.tolist()),
+        driven=checked(tuple((gear != 0).tolist()), robot.num_joints),
+    )
+    return _build(name, start, _sizes(name, sizes), key)
+
+
+def _typical_inertia(robot: Robot) -> np.ndarray:
+    """What each joint has to move, from the mass matrix in two poses."""
+    poses = (jnp.zeros(robot.num_joints), jnp.ones(robot.num_joints))
+    robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, poses[0].dtype), robot)
+    diagonals = [np.diagonal(np.asarray(batches.mass_matrix(robot, q))) for q in poses]
+    inertia = np.maximum(*diagonals)
+    return np.where(np.isfinite(inertia) & (inertia > 0), inertia, 1.0)
+
+
+def _sizes(name: str, given: dict) -> Sizes:
+    known = Sizes.__dataclass_fields__
+    for size in given:
+        if size not in known:
+            raise TypeError(f'actuator "{name}": unknown size "{size}"; use {", ".join(known)}')
+    return Sizes(**given)
+
+
+def _build(name: str, start: Start, sizes: Sizes, key: PRNGKeyArray | None) -> AbstractActuator:
+    """Each part gets the key of its kind, so that the order of the names changes nothing."""
+    parts = _parts(name)
+    if key is None and any(part.startswith("nn-") for part in parts):
+        raise ValueError(f'actuator "{name}": networks start at random; give key=jax.random.key(seed)')
+    keys = jax.random.split(jax.random.key(0) if key is None else key, len(NAMES))
+    made = {part: BUILDERS[part](start, sizes, keys[NAMES.index(part)]) for part in parts}
+    useful = [part for kind, part in made.items() if kind != "ideal"]
+    return combine(*useful) if useful else made["ideal"]
+
+
+def _parts(name: str) -> list[str]:
+    """The parts in the order of `NAMES`, after a look at whether they go together."""
+    parts = [part.strip() for part in name.split("+")]
+    for part in parts:
+        if part not in BUILDERS:
+            raise ValueError(f'actuator "{name}": unknown part "{part}"; use {", ".join(NAMES)}, joined by +')
+        if parts.count(part) > 1:
+            raise ValueError(f'actuator "{name}": part "{part}" is named twice; name it once')
+    for whole, piece in CONTAINS.items():
+        if whole in parts and piece in parts:
+            raise ValueError(f'actuator "{name}": "{whole}" already contains "{piece}"; leave out "{piece}"')
+    return sorted(parts, key=NAMES.index)
