@@ -1,27 +1,34 @@
 """Models: a robot with actuators is its forward dynamics under their torque, and keeps account of its energy."""
 
+import logging
+from dataclasses import replace
+from functools import partial
+
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pinocchio
 import pytest
+from jax.flatten_util import ravel_pytree
 from robots import depth_first, in_pinocchio, random_robot, random_state, random_tree, relative
 
 import diffnea as dn
-from diffnea import actuators
-from diffnea.models import Model
+from diffnea import actuators, batches, kernels, models
+from diffnea.models import FeedForward, Model
 
 LAW = 1e-10
 WITNESS = 1e-6
 
-TREE = depth_first(random_tree(3, 5))
+TREE = depth_first(random_tree(3, 3))
 ROBOT = random_robot(TREE, 3)
-Q, QD, U = (jnp.asarray(row) for row in random_state(5, 3))
-STRIBECK = actuators.Stribeck.of(0.4, 0.3, ROBOT.damping, 2.0, num_joints=5)
+Q, QD, U = (jnp.asarray(row) for row in random_state(3, 3))
+STRIBECK = actuators.Stribeck.of(0.4, 0.3, ROBOT.damping, 2.0, num_joints=3)
 
 
 def test_an_ideal_model_is_the_forward_dynamics_of_its_robot():
     model = Model(ROBOT)
-    assert model.energy_class == "conserving" and model.num_joints == 5
+    assert model.energy_class == "conserving" and model.num_joints == 3
     assert relative(model(Q, QD, U), dn.forward_dynamics(ROBOT, Q, QD, U)) < LAW
 
 
@@ -42,7 +49,7 @@ def test_any_batch_axes():
     u = jnp.stack([U, 0 * U])
     model = Model(ROBOT, STRIBECK)
     found = model(q, QD, u)
-    assert found.shape == (3, 2, 5) and model.energy(q, QD).shape == (3, 1)
+    assert found.shape == (3, 2, 3) and model.energy(q, QD).shape == (3, 1)
     assert relative(found[2, 1], model(q[2, 0], QD, u[1])) < LAW
 
 
@@ -50,9 +57,135 @@ def test_precision_is_that_of_the_arrays():
     single = [jnp.asarray(x, jnp.float32) for x in (Q, QD, U)]
     found = Model(ROBOT, STRIBECK)(*single)
     assert found.dtype == jnp.float32
-    assert relative(found, Model(ROBOT, STRIBECK)(Q, QD, U)) < 1e-4  # five links in single precision
+    assert relative(found, Model(ROBOT, STRIBECK)(Q, QD, U)) < 1e-4  # three links in single precision
 
 
 def test_an_actuator_for_another_robot_is_refused():
-    with pytest.raises(ValueError, match='the actuator is for 2 joints, robot "robot" has 5'):
+    with pytest.raises(ValueError, match='the actuator is for 2 joints, robot "robot" has 3'):
         Model(ROBOT, actuators.Viscous.of(0.1, 2))
+
+
+BALANCED = ["ideal", "viscous", "stribeck", "nn-friction", "motor+stribeck+offset", "gain+nn-friction+offset"]
+
+
+@pytest.mark.parametrize("name", BALANCED)
+def test_energy_changes_by_what_the_command_brings_less_what_friction_takes(name):
+    actuator = actuators.for_robot(name, ROBOT, key=jax.random.key(1))
+    rng = np.random.default_rng(4)
+    actuator = jax.tree.map(lambda leaf: leaf + jnp.asarray(rng.normal(scale=0.3, size=leaf.shape)), actuator)
+
+    def balance(model, q, qd, u):
+        qdd = models.acceleration(model, q, qd, u)
+        rate = jax.jvp(lambda q, qd: models.own_energy(model, q, qd), (q, qd), (qd, qdd))[1]
+        lost = model.actuator.resistance(q, qd)
+        brought = qd @ model.actuator.drive(u, q, qd)
+        return rate, brought, jnp.sum(lost.dry * jnp.abs(qd) + lost.viscous * qd**2)
+
+    given = [jnp.asarray(rng.normal(size=(20, 3))) * scale for scale in (2.0, 2.0, 3.0)]
+    rate, brought, lost = jax.vmap(partial(kernels.compile(balance), Model(ROBOT, actuator)))(*given)
+    assert relative(rate, brought - lost) < LAW
+    assert bool(jnp.all(lost >= 0))
+
+
+def test_a_models_energy_is_the_robots_and_what_the_actuator_stores():
+    model = Model(ROBOT, actuators.Offset(jnp.arange(3.0), jnp.ones((3, 1)), jnp.ones((3, 1)), (2 * np.pi,) * 3))
+    assert model.energy_class == "conserving"
+    wanted = sum(dn.energy(ROBOT, Q, QD)) + jnp.sum(jnp.cos(Q) - jnp.sin(Q) - jnp.arange(3.0) * Q)
+    assert relative(model.energy(Q, QD), wanted) < LAW
+
+
+@pytest.mark.parametrize("name", ["stribeck", "nn-torque"])
+def test_gradients_in_every_leaf_at_rest_meet_central_differences(name):
+    model = Model(ROBOT, actuators.for_robot(name, ROBOT, key=jax.random.key(0), width=3, depth=1))
+    rest = QD.at[1].set(0.0)
+    vector, rebuild = ravel_pytree(model.actuator)
+
+    def loss(vector, q, qd, u):
+        return jnp.sum(models.acceleration(Model(ROBOT, rebuild(vector)), q, qd, u) ** 2)
+
+    slope = jax.vmap(jax.grad(kernels.compile(loss)))(vector[None], Q[None], rest[None], U[None])[0]
+    step = 1e-5 * jnp.eye(len(vector))
+    value = jax.vmap(kernels.compile(loss), (0, None, None, None))
+    wanted = (value(vector[None] + step, Q, rest, U) - value(vector[None] - step, Q, rest, U)) / 2e-5
+    assert relative(slope, wanted) < 1e-5  # what central differences are worth here
+    assert bool(jnp.all(jnp.isfinite(slope)))
+
+
+def test_models_run_as_kernels(caplog):
+    names = ["ideal", "stribeck", "nn-torque", "motor+stribeck+offset+delay"]
+    with caplog.at_level(logging.DEBUG, "diffnea.kernels"):
+        for name in names:
+            Model(ROBOT, actuators.for_robot(name, ROBOT, key=jax.random.key(0)))(Q, QD, U)
+        _network()(Q, QD, U)
+    assert not [record for record in caplog.records if "XLA" in record.getMessage()]
+
+
+def test_changing_a_coefficient_compiles_nothing():
+    def model(viscous):
+        return Model(ROBOT, actuators.Viscous.of(viscous, 3))
+
+    model(0.1)(Q, QD, U)
+    compiled = batches._run._cache_size()
+    one, other = model(0.2)(Q, QD, U), model(0.3)(Q, QD, U)
+    assert batches._run._cache_size() == compiled
+    assert not bool(jnp.allclose(one, other))
+
+
+def _samples(count=400):
+    rng = np.random.default_rng(0)
+    q, qd, u = (jnp.asarray(rng.normal(size=(count, 3))) * scale for scale in (2.0, 3.0, 5.0))
+    return q, qd, u.at[:, 1].set(0.0), Model(ROBOT)(q, qd, u)
+
+
+def _network(**sizes):
+    return FeedForward.for_samples(*_samples(), jax.random.key(0), models.unlimited(ROBOT), **sizes)
+
+
+def test_a_network_turns_with_joints_without_limits_and_only_with_those():
+    network = _network()
+    wraps = models.unlimited(ROBOT)
+    assert wraps == tuple(kind == "continuous" for kind in ROBOT.tree.kinds) and 0 < sum(wraps) < 3
+    free = replace(ROBOT.limits, lower=jnp.full(3, -jnp.inf), upper=jnp.full(3, jnp.inf))
+    assert models.unlimited(replace(ROBOT, limits=free)) == tuple(kind != "prismatic" for kind in ROBOT.tree.kinds)
+    turn = 2 * np.pi * np.array(wraps, float)
+    assert relative(network(Q + turn, QD, U), network(Q, QD, U)) < LAW
+    assert relative(network(Q + 2 * np.pi - turn, QD, U), network(Q, QD, U)) > 1e-6
+    assert network.energy_class == "unbounded" and network.num_joints == 3
+
+
+def test_a_new_network_predicts_the_mean_and_knows_the_spread():
+    q, qd, u, qdd = _samples()
+    network = _network()
+    found = network(q, qd, u)
+    assert found.shape == qdd.shape
+    assert float(jnp.max(jnp.abs(found - jnp.mean(qdd, 0, keepdims=True)) / jnp.std(qdd, 0, keepdims=True))) < 0.1
+    assert bool(jnp.all(network.input_scale > 0))  # one command never varies
+    assert relative(network.output_scale, jnp.std(qdd, 0)) < LAW
+
+
+def test_a_network_learns_and_its_statistics_do_not():
+    q, qd, u, qdd = _samples()
+    network = _network(width=8)
+
+    def loss(network):
+        return jnp.mean(((network(q, qd, u) - qdd) / network.output_scale[None]) ** 2)
+
+    value = jax.jit(jax.value_and_grad(loss))
+    first, slope = value(network)
+    last = first
+    for _ in range(60):
+        network = jax.tree.map(lambda x, g, on: x - 0.1 * g if on else x, network, slope, network.learned())
+        last, slope = value(network)
+    assert float(last) < 0.8 * float(first)
+    fixed = jax.grad(lambda network: jnp.sum(models.acceleration(network, Q, QD, U)))(network)
+    assert all(
+        not np.any(leaf) for leaf in (fixed.input_mean, fixed.input_scale, fixed.output_mean, fixed.output_scale)
+    )
+
+
+def test_networks_are_seeded():
+    one, same = _network(), _network()
+    other = FeedForward.for_samples(*_samples(), jax.random.key(1), models.unlimited(ROBOT))
+    assert bool(eqx.tree_equal(one, same)) and not bool(eqx.tree_equal(one, other))
+    with pytest.raises(ValueError, match="wraps has 1 entries; give 3, one a joint"):
+        FeedForward.for_samples(*_samples(), jax.random.key(0), (True,))

@@ -113,7 +113,7 @@ class FeedForward(AbstractModel):
 
     def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
         fixed = (self.input_mean, self.input_scale, self.output_mean, self.output_scale)
-        input_mean, input_scale, output_mean, output_scale = map(jax.lax.stop_gradient, fixed)
+        input_mean, input_scale, output_mean, output_scale = map(_constant, fixed)
         normal = (_inputs(self.wraps, q, qd, u) - input_mean) / input_scale
         return output_mean + output_scale * self.network(normal)
 
@@ -121,6 +121,15 @@ class FeedForward(AbstractModel):
         """Which leaves are learned: True for the network, False for the statistics."""
         off = jax.tree.map(lambda _: False, self)
         return eqx.tree_at(lambda model: model.network, off, jax.tree.map(lambda _: True, self.network))
+
+
+@jax.custom_jvp
+def _constant(x: Float[Array, " k"]) -> Float[Array, " k"]:
+    """What no gradient reaches; `stop_gradient` is a primitive that kernels do not have."""
+    return x
+
+
+_constant.defjvp(lambda primals, tangents: (primals[0], jnp.zeros_like(primals[0])))
 
 
 def unlimited(robot: Robot) -> tuple[bool, ...]:
