@@ -1,0 +1,151 @@
+"""A robot as numbers without constraints: every value of them is a physical robot."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diffnea.formats.urdf import matrix_rpy
+from diffnea.parameters import bounds
+from diffnea.parameters.angles import rotation
+from diffnea.parameters.bodies import bodies, scale
+from diffnea.parameters.bounds import bounded
+from diffnea.parameters.inertia import FORMS, inertia, numbers
+from diffnea.robot import Robot
+from diffnea.spatial import Inertia, Transform
+
+_ROTOR = 0.01  # scale of a rotor where the file has none, as a share of a link's typical inertia
+_NO_ROTOR = 0.1  # where a joint without armature starts, in units of that
+
+
+class Decoded(NamedTuple):
+    """Which rows come from the virtual numbers; the others keep the robot's own, to the last bit."""
+
+    inertia: tuple[bool, ...]
+    kinematics: tuple[bool, ...]
+    armature: tuple[bool, ...]
+
+
+class VirtualRobot(eqx.Module):
+    """A robot and the free numbers that stand for its inertias, placements and rotors, one row a link or joint."""
+
+    own: Robot
+    inertia: Float[Array, "n 10"]  # log-Cholesky or square-root numbers, see `docs/parameters.md`
+    translation: Float[Array, "n 3"]
+    rpy: Float[Array, "n 3"]  # roll, pitch, yaw; R = Rz Ry Rx
+    armature: Float[Array, " n"]  # armature = scale · softplus(number)
+    armature_scale: Float[Array, " n"]
+    mass_scale: Float[Array, ""]  # typical mass and length of a link
+    length_scale: Float[Array, ""]
+    form: str = eqx.field(static=True)
+    decoded: Decoded = eqx.field(static=True)
+
+    def robot(self) -> Robot:
+        """The robot these numbers stand for."""
+        return decode(self)
+
+
+def encode(robot: Robot, inertia: str = "log-cholesky", nearest: bool = False) -> VirtualRobot:
+    """The numbers of a robot; `decode` gives the robot back to 1e-10 of each link's largest moment.
+
+    A link with a singular pseudo-inertia (point, rod, disc) is taken as the nearest body with extent: its second
+    moments change by at most 64 roundings of their sum (1.4e-14 in float64), or of mass · length² of the robot's
+    typical link if all its mass is at its origin. A link without mass gets 1e-9 of the mean mass. What a file's digits
+    round off (1e-4 of the moments about the centre of mass, as in `load_robot`) is clipped away. Any other inertia
+    that no body has raises, unless `nearest` projects it: the eigenvalues of its pseudo-inertia are clipped.
+
+    Armature is decoded only where it is learned. A joint without any then starts from 0.1 % of a typical inertia.
+    """
+    if inertia not in FORMS:
+        raise ValueError(f'inertia is "{inertia}"; use {" or ".join(FORMS)}')
+    dtype, count = robot.inertia.mass.dtype, robot.num_joints
+    eps = float(np.finfo(dtype).eps)
+    rows = [_numbers(robot, i, inertia, body, eps) for i, body in enumerate(bodies(robot, nearest))]
+    typical = scale(robot)
+    rotors, rotor_scale = _rotors(robot, typical.mass, typical.length)
+    steps = _steps(robot)
+    angles = [matrix_rpy(turn) for turn in np.asarray(robot.placement.rotation, float)]
+    every = (True,) * count
+    return VirtualRobot(
+        own=robot,
+        inertia=jnp.asarray(np.reshape(rows, (count, 10)), dtype),
+        translation=jnp.asarray(bounds.unbounded(steps, bounds.LENGTH), dtype),
+        rpy=jnp.asarray(bounds.unbounded(np.reshape(angles, (count, 3)), bounds.ANGLE), dtype),
+        armature=jnp.asarray(rotors, dtype),
+        armature_scale=jnp.asarray(rotor_scale, dtype),
+        mass_scale=jnp.asarray(typical.mass, dtype),
+        length_scale=jnp.asarray(typical.length, dtype),
+        form=inertia,
+        decoded=Decoded(every, every, (False,) * count),
+    )
+
+
+def _numbers(robot: Robot, i: int, form: str, body: Any, eps: float) -> np.ndarray:
+    try:
+        return numbers(form, body, eps)
+    except ValueError as error:
+        raise ValueError(f'robot "{robot.name}": link "{robot.link_names[i]}": {error}') from None
+
+
+def _steps(robot: Robot) -> np.ndarray:
+    """Translations of the placements, all within the limit."""
+    steps = np.asarray(robot.placement.translation, float)
+    for name, step in zip(robot.joint_names, steps, strict=True):
+        if not bounds.within(step, bounds.LENGTH):
+            found = f"its translation is {step.tolist()}"
+            raise ValueError(f'robot "{robot.name}": joint "{name}": {found}; use at most 1e+09 m')
+    return steps
+
+
+def _rotors(robot: Robot, mass: float, length: float) -> tuple[np.ndarray, np.ndarray]:
+    """Softplus numbers of the armatures, and their scales: the file's own, since gears make rotors of any size."""
+    armature = np.asarray(robot.armature, float)
+    for name, rotor in zip(robot.joint_names, armature, strict=True):
+        if not 0 <= rotor < np.inf:
+            raise ValueError(f'robot "{robot.name}": joint "{name}": its armature is {rotor:g}; use 0 or more')
+    typical = _ROTOR * mass * np.where(robot.tree.revolute, length**2, 1.0)
+    ratio = np.where(armature > 0, 1.0, _NO_ROTOR)
+    return np.log(np.expm1(ratio)), np.where(armature > 0, armature, typical)
+
+
+def decode(virtual: VirtualRobot) -> Robot:
+    """The robot the numbers stand for, and everything else of it as it was; pure, differentiable, kernel-friendly."""
+    own, decoded = virtual.own, virtual.decoded
+    return replace(
+        own,
+        inertia=_rows(decoded.inertia, own.inertia, partial(_inertias, virtual.form, virtual.inertia)),
+        placement=_rows(decoded.kinematics, own.placement, partial(_placements, virtual.rpy, virtual.translation)),
+        armature=_rows(decoded.armature, own.armature, partial(_armatures, virtual.armature, virtual.armature_scale)),
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def _inertias(form: str, numbers: Float[Array, "n 10"]) -> Inertia:
+    return jax.vmap(lambda row: inertia(FORMS[form].decode(row)))(numbers)
+
+
+@jax.jit
+def _placements(rpy: Float[Array, "n 3"], translation: Float[Array, "n 3"]) -> Transform:
+    turned = jax.vmap(lambda angles: rotation(bounded(angles, bounds.ANGLE)))(rpy)
+    return Transform(turned, bounded(translation, bounds.LENGTH))
+
+
+@jax.jit
+def _armatures(numbers: Float[Array, " n"], scale: Float[Array, " n"]) -> Float[Array, " n"]:
+    return scale * jax.nn.softplus(bounded(numbers, bounds.SOFTPLUS))
+
+
+def _rows(chosen: tuple[bool, ...], own: Any, compute: Callable[[], Any]) -> Any:
+    """Rows of what is computed where chosen, else the robot's own."""
+    which = np.array(chosen, bool)
+    if not which.any():
+        return own
+    if which.all():
+        return compute()
+    return jax.tree.map(lambda a, b: jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b), compute(), own)
