@@ -15,7 +15,7 @@ from robots import depth_first, in_pinocchio, random_robot, random_state, random
 from scipy.spatial.transform import Rotation
 
 import diffnea as dn
-from diffnea import batches, dynamics
+from diffnea import batches, dynamics, kernels, spatial
 from diffnea.robot import astype
 
 LAW = 1e-10
@@ -24,12 +24,13 @@ SINGLE = 2e-3
 
 # Each shape of tree is a compilation: a fixed handful here, any shape at all in the slow test.
 SHAPES = [random_tree(seed, count) for seed, count in enumerate((2, 3, 4, 6, 8, 12))]
+BRANCHED = dn.Tree((-1, 0, 0), ("prismatic", "revolute", "revolute"), ("a", "b", "c"), ("A", "B", "C"))
 
 
 @jax.jit
 def _evaluate(robot, q, qd, tau, qdd):
     """Everything the laws speak of, in one compilation."""
-    solved = dynamics.aba(robot, q, qd, tau)
+    solved = dynamics.forward(robot, q, qd, tau)
     forced = dynamics.rnea(robot, q, qd, qdd)
 
     def total(q, qd):
@@ -41,7 +42,8 @@ def _evaluate(robot, q, qd, tau, qdd):
         "qdd": solved,
         "tau": forced,
         "tau back": dynamics.rnea(robot, q, qd, solved),
-        "qdd back": dynamics.aba(robot, q, qd, forced),
+        "qdd back": dynamics.forward(robot, q, qd, forced),
+        "articulated": dynamics.aba(robot, q, qd, tau),
         "M": dynamics.crba(robot, q),
         "dtau/dqdd": jax.jacfwd(lambda a: dynamics.rnea(robot, q, qd, a))(qdd),
         "kinetic": dynamics.energies(robot, q, qd).kinetic,
@@ -58,6 +60,7 @@ def _assert_laws(robot, q, qd, third):
     found = {key: np.asarray(value) for key, value in _evaluate(robot, q, qd, third, third).items()}
     assert relative(found["tau back"], third) < LAW
     assert relative(found["qdd back"], third) < LAW
+    assert relative(found["articulated"], found["qdd"]) < LAW
     mass = found["M"]
     assert relative(found["dtau/dqdd"], mass) < LAW
     assert np.array_equal(mass, mass.T)
@@ -85,6 +88,7 @@ def test_laws_hold_on_random_trees(tree, seed, scale):
 def test_laws_hold_on_any_shape_of_tree(seed):
     robot = random_robot(random_tree(seed), seed)
     _assert_laws(robot, *random_state(robot.num_joints, seed))
+    jax.clear_caches()  # each shape is a compilation, and Linux bounds how much memory they may map
 
 
 @given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
@@ -135,16 +139,60 @@ def test_pinocchio_agrees(tree):
     assert_matches_pinocchio(dn, random_robot(depth_first(tree), 1))
 
 
+# Locked joints ---------------------------------------------------------------------------------------------------
+
+
+@kernels.compile
+def _locked(robot, q, qd, tau, free):
+    qdd = dynamics.constrained(robot, q, qd, tau, free)
+    return qdd, dynamics.rnea(robot, q, qd, qdd), dynamics.solve_mass(robot, q, tau, free), dynamics.crba(robot, q)
+
+
+@given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
+@settings(max_examples=30)
+def test_locked_joints_stand_still_and_the_others_meet_their_torques(tree, seed):
+    robot = random_robot(tree, seed)
+    q, qd, tau = random_state(robot.num_joints, seed)
+    free = np.random.default_rng(seed).integers(0, 2, robot.num_joints).astype(float)
+    qdd, forced, solved, mass = map(np.asarray, _locked(robot, q, qd, tau, free))
+    assert np.all(qdd[free == 0] == 0)
+    assert np.all(solved[free == 0] == 0)
+    assert np.abs((forced - tau)[free == 1]).max(initial=0.0) < LAW * np.abs(np.concatenate([tau, forced])).max()
+    wanted = np.linalg.pinv(mass * np.outer(free, free), hermitian=True) @ tau
+    assert relative(solved, wanted) < LAW or not free.any()
+
+
+def test_derivatives_with_a_locked_joint_meet_differences():
+    robot, free = random_robot(BRANCHED, 5), jnp.array([1.0, 0.0, 1.0])
+
+    @kernels.compile
+    def held(inertia, q, qd, tau):
+        return dynamics.constrained(replace(robot, inertia=inertia), q, qd, tau, free)
+
+    state = map(jnp.asarray, random_state(3, 6))
+    check_grads(held, (robot.inertia, *state), order=2, modes=("fwd", "rev"), eps=1e-5, atol=1e-5, rtol=1e-5)
+
+
 # Derivatives -----------------------------------------------------------------------------------------------------
 
-BRANCHED = dn.Tree((-1, 0, 0), ("prismatic", "revolute", "revolute"), ("a", "b", "c"), ("A", "B", "C"))
 LEAVES = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(random_robot(BRANCHED, 0))]
 
 
+def _turned(rotation, by):
+    """Rotations turned by small vectors: what is learned of a rotation keeps it one."""
+    turn = jax.vmap(lambda skew: jnp.eye(3) + skew + skew @ skew / 2)
+    return rotation @ turn(jax.vmap(spatial.skew)(by))
+
+
 def _at(robot, index):
-    """The robot as a function of one of its leaves."""
+    """The robot as a function of one of its leaves; rotations stay rotations, and axes unit vectors."""
     leaves, structure = jax.tree.flatten(robot)
-    return leaves[index], lambda leaf: jax.tree.unflatten(structure, [*leaves[:index], leaf, *leaves[index + 1 :]])
+    start, made = leaves[index], lambda leaf: leaf
+    if LEAVES[index] == ".placement.rotation":
+        start, made = jnp.zeros((len(start), 3)), partial(_turned, start)
+    elif LEAVES[index] == ".axis":
+        made = jax.vmap(lambda axis: axis / jnp.linalg.norm(axis))
+    return start, lambda leaf: jax.tree.unflatten(structure, [*leaves[:index], made(leaf), *leaves[index + 1 :]])
 
 
 @pytest.mark.parametrize("index", range(len(LEAVES)), ids=LEAVES)
@@ -154,20 +202,19 @@ def test_derivatives_in_every_number_of_the_robot_meet_differences(index):
         leaf = jnp.where(jnp.isfinite(leaf), leaf, 1.0)
     q, qd, third = map(jnp.asarray, random_state(3, 4))
 
-    @jax.jit
+    @kernels.compile
     def everything(leaf):
         robot = rebuild(leaf)
         energy = dynamics.energies(robot, q, qd)
-        qdd, tau = dynamics.aba(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
+        qdd, tau = dynamics.forward(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
         return qdd, tau, dynamics.crba(robot, q), energy.kinetic + energy.potential, dynamics.file_poses(robot, q)
 
     check_grads(everything, (leaf,), order=1, modes=("fwd", "rev"), eps=1e-6, atol=1e-6, rtol=1e-6)
 
 
-@jax.jit
-def _both_ways(q, qd, third):
-    robot = random_robot(BRANCHED, 5)
-    return dynamics.aba(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
+@kernels.compile
+def _both_ways(q, qd, third, robot=random_robot(BRANCHED, 5)):  # noqa: B008
+    return dynamics.forward(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
 
 
 @pytest.mark.parametrize("where", ["anywhere", "at rest", "at zero"])
@@ -182,9 +229,9 @@ def test_second_derivatives_in_the_robot_exist():
     zero = jnp.zeros(3)
 
     def cost(inertia, placement):
-        return jnp.sum(dynamics.aba(replace(robot, inertia=inertia, placement=placement), zero, zero, zero) ** 2)
+        return jnp.sum(dynamics.forward(replace(robot, inertia=inertia, placement=placement), zero, zero, zero) ** 2)
 
-    hessian = jax.jit(jax.hessian(cost, argnums=(0, 1)))(robot.inertia, robot.placement)
+    hessian = jax.hessian(kernels.compile(cost), argnums=(0, 1))(robot.inertia, robot.placement)
     leaves = jax.tree.leaves(hessian)
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves)
     assert any(np.any(leaf != 0) for leaf in leaves)
@@ -234,10 +281,10 @@ def test_single_precision_stays_single_and_close(robot):
     assert dn.forward_dynamics(astype(robot, jnp.float32), *state).dtype == jnp.float64
 
 
-@jax.jit
+@kernels.compile
 def _there_and_back(robot, q, qd, third):
     forced = dynamics.rnea(robot, q, qd, third)
-    return dynamics.rnea(robot, q, qd, dynamics.aba(robot, q, qd, third)), dynamics.aba(robot, q, qd, forced)
+    return dynamics.rnea(robot, q, qd, dynamics.forward(robot, q, qd, third)), dynamics.forward(robot, q, qd, forced)
 
 
 @given(st.sampled_from(SHAPES[::2]), st.integers(0, 2**32 - 1))
@@ -260,9 +307,9 @@ def test_whole_numbers_are_taken_as_floats(robot):
 def test_wrong_shapes_are_named(robot):
     n = robot.num_joints
     with pytest.raises(ValueError, match=rf"qd has shape \({n + 1},\); its last axis must be {n}"):
-        batches._batched(dynamics.bias, robot, q=np.zeros(n), qd=np.zeros(n + 1))
+        batches.batched(dynamics.bias, robot, q=np.zeros(n), qd=np.zeros(n + 1))
     with pytest.raises(ValueError, match=r"batch axes do not match: q \(2, 3\), qd \(4, 3\)"):
-        batches._batched(dynamics.bias, robot, q=np.zeros((2, n)), qd=np.zeros((4, n)))
+        batches.batched(dynamics.bias, robot, q=np.zeros((2, n)), qd=np.zeros((4, n)))
 
 
 def test_changing_numbers_compiles_nothing(robot):

@@ -134,8 +134,8 @@ def forward_dynamics(
     qd: Real[ArrayLike, "*#batch n"],
     tau: Real[ArrayLike, "*#batch n"],
 ) -> Float[Array, "*batch n"]:
-    """Joint accelerations under joint torques `tau` (articulated body algorithm)."""
-    return batched(dynamics.aba, robot, q=q, qd=qd, tau=tau)
+    """Joint accelerations under joint torques `tau` (composite rigid body algorithm, factored along the tree)."""
+    return batched(dynamics.forward, robot, q=q, qd=qd, tau=tau)
 
 
 def inverse_dynamics(

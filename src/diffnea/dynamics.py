@@ -1,19 +1,20 @@
-"""The Newton-Euler equations in Lie form: articulated body, recursive Newton-Euler, composite rigid body.
+"""The Newton-Euler equations in Lie form: recursive Newton-Euler, composite rigid body, articulated body.
 
 Written once, for one sample, to be read beside `docs/maths.md`. `batches` makes the public functions of them.
 """
 
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from diffnea.robot import Robot
-from diffnea.spatial import Adjoint, Inertia, Transform, ad, identity, joint_transform, joint_twist
+from diffnea.spatial import Adjoint, Inertia, Transform, ad, identity, joint_transform, joint_twist, skew
 
 
 def joint_frames(robot: Robot, q: Float[Array, " n"]) -> Transform:
@@ -32,9 +33,112 @@ def base_acceleration(robot: Robot) -> Float[Array, "6"]:
     return jnp.concatenate([-robot.gravity, jnp.zeros_like(robot.gravity)])
 
 
+def forward(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Forward dynamics, `q̈ = M(q)⁻¹ (τ − C q̇ − g)`: joint accelerations under joint torques `tau`."""
+    return constrained(robot, q, qd, tau, jnp.ones_like(q))
+
+
+@jax.custom_jvp
+def constrained(
+    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Forward dynamics with joints locked: `free` is 1 where a joint moves, 0 where its acceleration is held at zero.
+
+    Nothing depends smoothly on `free`: its derivative is taken as zero.
+    """
+    return _substitute(robot, factor_mass(robot, q, free), tau - bias(robot, q, qd))
+
+
+@partial(constrained.defjvp, symbolic_zeros=True)
+def _constrained_tangent(primals, tangents):
+    return _implicit_tangent(constrained(*primals), primals, tangents)
+
+
+def _implicit_tangent(qdd, primals, tangents):
+    """`M δq̈ = δτ − δrnea`: the implicit derivative, cheaper than that of the algorithm, and its transpose with it."""
+    robot, q, _, tau, free = primals
+    leaves, structure = jax.tree.flatten(primals[:3])
+    slopes = jax.tree.leaves(tangents[:3])
+    moving = [i for i, slope in enumerate(slopes) if not isinstance(slope, SymbolicZero)]
+
+    def torque(*moved):
+        changed = dict(zip(moving, moved, strict=True))
+        robot, q, qd = jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
+        return rnea(robot, q, qd, qdd)
+
+    change = jax.jvp(torque, [leaves[i] for i in moving], [slopes[i] for i in moving])[1] if moving else 0 * tau
+    pushed = jnp.zeros_like(tau) if isinstance(tangents[3], SymbolicZero) else tangents[3]
+    return qdd, solve_mass(robot, q, pushed - change, free)
+
+
+def solve_mass(
+    robot: Robot, q: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"] | None = None
+) -> Float[Array, " n"]:
+    """`M(q)⁻¹ τ`; with joints locked, the same among those that are `free`, and zero for the others."""
+    free = jnp.ones_like(q) if free is None else free
+    rest, still = replace(robot, gravity=jnp.zeros_like(robot.gravity)), jnp.zeros_like(q)
+    return jax.lax.custom_linear_solve(
+        lambda qdd: free * rnea(rest, q, still, free * qdd),
+        tau,
+        lambda _, tau: _substitute(robot, factor_mass(robot, q, free), tau),
+        symmetric=True,
+    )
+
+
+class Factors(NamedTuple):
+    """`M(q) = Lᵀ diag(1/Ψ) L`: a row of L for each joint, over its lineage; branches have nothing in common."""
+
+    L: Float[Array, "n depth"]
+    psi: Float[Array, " n"]  # zero where a joint is locked
+
+
+def factor_mass(robot: Robot, q: Float[Array, " n"], free: Float[Array, " n"]) -> Factors:
+    """The mass matrix eliminated joint by joint, leaves first, so that its zeros stay zeros."""
+    lineage, own = _lineage(robot.tree.parents)
+    rows = composite_rows(robot, q).T + jnp.diag(robot.armature)
+    on_lineage = jnp.where(lineage >= 0, jnp.take_along_axis(rows, lineage, axis=1), jnp.zeros((), q.dtype))
+
+    def eliminate(children, row, own, free):
+        row = row + own @ children  # what is left of row i: M_i − Σ_k L_ki M_k over the descendants k
+        psi = free / (row @ own)  # Ψ_i = 1 / M_ii, rotor included
+        L = psi * row
+        return children - jnp.outer(L, row), Factors(L, psi)
+
+    nothing = jnp.zeros((own.shape[1], own.shape[1]), q.dtype)
+    return robot.tree.from_leaves(eliminate, nothing, on_lineage, jnp.asarray(own, q.dtype), free)
+
+
+def _substitute(robot: Robot, factors: Factors, tau: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Solve `Lᵀ diag(1/Ψ) L q̈ = τ`: towards the base, then out again."""
+    own = jnp.asarray(_lineage(robot.tree.parents)[1], tau.dtype)
+
+    def press(children, own, L, tau):
+        left = tau - own @ children  # what the descendants leave of τ_i: τ_i − Σ_k L_ki left_k
+        return children + L * left, left
+
+    def accelerate(above, own, L, psi, left):
+        qdd = psi * left - L @ above  # q̈_i = Ψ_i left_i − Σ_j L_ij q̈_j over the ancestors j
+        return above + own * qdd, qdd
+
+    nothing = jnp.zeros(own.shape[1], tau.dtype)
+    left = robot.tree.from_leaves(press, nothing, own, factors.L, tau)
+    return robot.tree.from_root(accelerate, nothing, own, *factors, left)
+
+
+@lru_cache(maxsize=1024)
+def _lineage(parents: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Each joint's ancestors from the base to itself, −1 after it; and a one where it stands among them."""
+    lines: list[list[int]] = []
+    for i, parent in enumerate(parents):
+        lines.append([*(lines[parent] if parent >= 0 else []), i])
+    depth = max(map(len, lines), default=0)
+    lineage = np.array([line + [-1] * (depth - len(line)) for line in lines], int).reshape(len(parents), depth)
+    return lineage, lineage == np.arange(len(parents))[:, None]
+
+
 @jax.custom_jvp
 def aba(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Forward dynamics by the articulated body algorithm: joint accelerations under joint torques `tau`."""
+    """Forward dynamics by the articulated body algorithm, as the paper has it: a second way to what `forward` gives."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
     still = jnp.zeros(6, q.dtype)
 
@@ -66,64 +170,61 @@ def aba(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[
 
 @partial(aba.defjvp, symbolic_zeros=True)
 def _aba_tangent(primals, tangents):
-    """`M δq̈ = δτ − δrnea`: the implicit derivative, cheaper than that of the recursion, and its transpose with it."""
-    robot, q, _, tau = primals
-    qdd = aba(*primals)
-    leaves, structure = jax.tree.flatten(primals[:3])
-    slopes = jax.tree.leaves(tangents[:3])
-    moving = [i for i, slope in enumerate(slopes) if not isinstance(slope, SymbolicZero)]
-
-    def torque(*moved):
-        changed = dict(zip(moving, moved, strict=True))
-        robot, q, qd = jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
-        return rnea(robot, q, qd, qdd)
-
-    change = jax.jvp(torque, [leaves[i] for i in moving], [slopes[i] for i in moving])[1] if moving else 0 * tau
-    pushed = jnp.zeros_like(tau) if isinstance(tangents[3], SymbolicZero) else tangents[3]
-    return qdd, solve_mass(robot, q, pushed - change)
-
-
-def solve_mass(robot: Robot, q: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
-    """`M(q)⁻¹ τ`, by the articulated body algorithm at rest without gravity."""
-    rest = replace(robot, gravity=jnp.zeros_like(robot.gravity))
-    still = jnp.zeros_like(q)
-    return jax.lax.custom_linear_solve(
-        lambda qdd: rnea(rest, q, still, qdd), tau, lambda _, tau: aba(rest, q, still, tau), symmetric=True
-    )
+    return _implicit_tangent(aba(*primals), (*primals, jnp.ones_like(primals[1])), tangents)
 
 
 def rnea(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Inverse dynamics by the recursive Newton-Euler algorithm: the joint torques that give `qdd`."""
-    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
-    still = jnp.zeros(6, q.dtype)
+    """Inverse dynamics by the recursive Newton-Euler algorithm: the joint torques that give `qdd`.
 
-    def move(parent, X, s, inertia, qd, qdd):
-        v = X @ parent[0] + s * qd  # v_i = Ad v_λ + s_i q̇_i
-        a = X @ parent[1] + s * qdd + ad(v) @ s * qd  # a_i = Ad a_λ + s_i q̈_i + ad(v_i) s_i q̇_i
-        M = inertia.matrix()
-        return (v, a), M @ a - ad(v).T @ (M @ v)  # M_i a_i − ad(v_i)ᵀ M_i v_i
+    Here `a_i` is how the link's origin accelerates in space; a point at r of the link accelerates by `a_i + W_i r`.
+    """
+    T, s = joint_frames(robot, q), joint_twists(robot)
 
-    def collect(f_children, X, s, f):  # f_i += Σ_k Adᵀ f_k,   τ_i = s_iᵀ f_i
+    def spin(w, wd):  # W = [ω̇] + [ω][ω]
+        return skew(wd) + skew(w) @ skew(w)
+
+    def move(parent, T, s, inertia, qd, qdd):
+        w, wd, a = parent
+        back, slide, turn = T.rotation.T, s[:3], s[3:]
+        a = back @ (a + spin(w, wd) @ T.translation)
+        w = back @ w + turn * qd  # ω_i = Rᵀ ω_λ + â_i q̇_i
+        wd = back @ wd + turn * qdd + skew(w) @ turn * qd  # ω̇_i = Rᵀ ω̇_λ + â_i q̈_i + ω_i × â_i q̇_i
+        a = a + slide * qdd + 2 * (skew(w) @ slide) * qd  # a_i = Rᵀ (a_λ + W_λ p) + â_i q̈_i + 2 ω_i × â_i q̇_i
+        return (w, wd, a), _inertial_wrench(inertia, a, w, wd, spin(w, wd))
+
+    def collect(f_children, T, s, f):  # f_i += Σ_k Adᵀ f_k,   τ_i = s_iᵀ f_i
         f = f + f_children
-        return X.T @ f, s @ f
+        return Adjoint(T).T @ f, s @ f
 
-    f = robot.tree.from_root(move, (still, base_acceleration(robot)), X, s, robot.inertia, qd, qdd)
-    return robot.tree.from_leaves(collect, still, X, s, f) + robot.armature * qdd
+    still = jnp.zeros(3, q.dtype)
+    f = robot.tree.from_root(move, (still, still, base_acceleration(robot)[:3]), T, s, robot.inertia, qd, qdd)
+    return robot.tree.from_leaves(collect, jnp.zeros(6, q.dtype), T, s, f) + robot.armature * qdd
+
+
+def _inertial_wrench(inertia: Inertia, a, w, wd, W) -> Float[Array, "6"]:
+    """`[m a + W m·c,  J ω̇ + ω × J ω + m·c × a]`: what makes a body's points accelerate by `a + W r`."""
+    h, J = inertia.first_moment, inertia.rotational_matrix
+    return jnp.concatenate([inertia.mass * a + W @ h, J @ wd + skew(w) @ (J @ w) + skew(h) @ a])
 
 
 def crba(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
     """The mass matrix by the composite rigid body algorithm, rotors included."""
+    rows = composite_rows(robot, q)
+    return rows + rows.T + jnp.diag(robot.armature - jnp.diagonal(rows))
+
+
+def composite_rows(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """The mass matrix without rotors, each joint against itself and its descendants only; the other half is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
 
     def collect(children, X, s, inertia, unit):
-        M = inertia.matrix() + children[0]  # the composite body: link i and all it carries
-        F = children[1] + jnp.outer(M @ s, unit)  # column k: the wrench here that accelerates joint k alone
-        return (X.congruence(M), X.T @ F), s @ F
+        body = inertia + children[0]  # the composite body: link i and all it carries
+        F = children[1] + jnp.outer(body @ s, unit)  # column k: the wrench here that accelerates joint k alone
+        return (X.carry(body), X.T @ F), s @ F
 
     units = jnp.eye(robot.num_joints, dtype=q.dtype)
-    nothing = (jnp.zeros((6, 6), q.dtype), jnp.zeros((6, robot.num_joints), q.dtype))
-    rows = robot.tree.from_leaves(collect, nothing, X, s, robot.inertia, units)  # each joint against its descendants
-    return rows + rows.T + jnp.diag(robot.armature - jnp.diagonal(rows))
+    nothing = Inertia.from_parameters(jnp.zeros(10, q.dtype)), jnp.zeros((6, robot.num_joints), q.dtype)
+    return robot.tree.from_leaves(collect, nothing, X, s, robot.inertia, units)
 
 
 def link_poses(robot: Robot, q: Float[Array, " n"]) -> Transform:
@@ -155,7 +256,7 @@ def energies(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Ene
 
     def move(v_parent, X, s, inertia, qd):
         v = X @ v_parent + s * qd
-        return v, v @ inertia.matrix() @ v
+        return v, v @ (inertia @ v)
 
     twice = robot.tree.from_root(move, jnp.zeros(6, q.dtype), X, s, robot.inertia, qd)
     pose, inertia = link_poses(robot, q), robot.inertia

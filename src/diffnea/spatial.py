@@ -5,6 +5,7 @@ the symbols.
 """
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -78,7 +79,8 @@ class Adjoint(eqx.Module):
     """`X = Ad(T⁻¹)` for a child's pose `T = (R, p)` in its parent, kept as R and p, never as a 6 × 6 matrix.
 
     `X @ v` takes a twist from the parent to the child, `X.T @ f` a wrench from the child to the parent, and
-    `X.congruence(M)` is `Xᵀ M X`. Twists and wrenches may also be the columns of a matrix.
+    `X.congruence(M)` is `Xᵀ M X`, of a rigid body `X.carry(inertia)`. Twists and wrenches may also be the columns of a
+    matrix.
     """
 
     pose: Transform
@@ -98,6 +100,14 @@ class Adjoint(eqx.Module):
         B_moved = B - A @ S
         C_moved = _mirror(C + S @ B_moved - B.T @ S)
         return jnp.block([[A, B_moved], [B_moved.T, C_moved]])
+
+    def carry(self, inertia: "Inertia") -> "Inertia":
+        """`Xᵀ M X` for a rigid body, in its ten numbers: a body fixed to the child as one fixed to the parent."""
+        R, p = self.pose.rotation, self.pose.translation
+        turned = R @ inertia.first_moment
+        moved = turned + inertia.mass * p
+        about_parent = p @ (turned + moved) * jnp.eye(3, dtype=p.dtype) - jnp.outer(p, moved) - jnp.outer(turned, p)
+        return Inertia.from_moments(inertia.mass, moved, R @ inertia.rotational_matrix @ R.T + about_parent)
 
 
 def _mirror(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
@@ -147,6 +157,15 @@ class Inertia(eqx.Module):
     def rotational_matrix(self) -> Float[Array, "*bodies 3 3"]:
         """J about the link's origin as a matrix."""
         return self.rotational[..., _UNIQUE]
+
+    def __add__(self, other: "Inertia") -> "Inertia":
+        """Two bodies as one."""
+        return jax.tree.map(jnp.add, self, other)
+
+    def __matmul__(self, v: Float[Array, "6"]) -> Float[Array, "6"]:
+        """`M v`: the momentum of the body at the twist v."""
+        h = skew(self.first_moment)
+        return jnp.concatenate([self.mass * v[:3] - h @ v[3:], h @ v[:3] + self.rotational_matrix @ v[3:]])
 
     def matrix(self) -> Float[Array, "6 6"]:
         """`M = [m·1, −m[c]; m[c], J]`."""
