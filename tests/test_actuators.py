@@ -314,6 +314,13 @@ def test_what_cannot_be_made_is_refused_in_one_line(name, kwargs, message):
     assert "\n" not in str(caught.value)
 
 
+def test_many_starts_at_once():
+    many = jax.jit(jax.vmap(lambda key: made("motor+nn-torque+delay", key, width=2, depth=1)))(jax.random.split(KEY, 3))
+    u, q, qd = states(3)
+    torque = jax.vmap(lambda actuator, *sample: actuator(*sample))(many, u, q, qd)
+    assert many.num_joints == JOINTS and torque.shape == (3, JOINTS)
+
+
 def test_other_refusals():
     with pytest.raises(TypeError, match='unknown size "widht"; use width, depth'):
         make("viscous", 2, widht=3)

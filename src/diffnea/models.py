@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import final
 
 import equinox as eqx
 import jax
@@ -40,6 +41,7 @@ class AbstractModel(eqx.Module):
         return batched(acceleration, self, q=q, qd=qd, u=u)
 
 
+@final
 class Model(AbstractModel):
     """A robot and the actuators that drive it: `q̈ = forward dynamics under actuator(u, q, q̇)`."""
 
@@ -71,6 +73,7 @@ class Model(AbstractModel):
         return batched(own_energy, self, q=q, qd=qd)
 
 
+@final
 class FeedForward(AbstractModel):
     """A plain network from (q, q̇, u) to q̈; what goes in and comes out is normalised, by numbers that are not learned.
 
@@ -93,7 +96,7 @@ class FeedForward(AbstractModel):
         qdd: Float[ArrayLike, "sample n"],
         key: PRNGKeyArray,
         wraps: Sequence[bool] | np.ndarray | None = None,
-        width: int = 64,
+        width: int = 32,
         depth: int = 2,
     ) -> "FeedForward":
         """A new network with the statistics of these samples; `wraps`: which joints turn without end, None for none."""

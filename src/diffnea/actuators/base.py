@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -102,6 +102,7 @@ class AbstractActuator(eqx.Module):
         return self.drive(u, q, qd) - stored - lost.dry * jnp.sign(qd) - lost.viscous * qd + self.residual(u, q, qd)
 
 
+@final
 class Ideal(AbstractActuator):
     """The command is the torque: `τ = u`."""
 

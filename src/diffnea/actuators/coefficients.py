@@ -55,8 +55,10 @@ def raw_per_joint(name: str, value: ArrayLike, num_joints: int | None = None) ->
 
 def static(name: str, value: Any, num_joints: int) -> tuple[float, ...]:
     """A fixed scale, one a joint, positive, in the hashable form that shapes the computation."""
-    numbers = tuple(float(number) for number in np.asarray(per_joint(name, np.asarray(value, float), num_joints)))
-    for number in numbers:
+    array = np.asarray(value, float)
+    if array.shape not in ((), (num_joints,)):
+        raise ValueError(f"{name} has shape {array.shape}; give one number, or {num_joints}, one a joint")
+    for number in array.ravel().tolist():
         if not 0 < number < np.inf:
             raise ValueError(f"{name} is {number:g}; give a finite number above zero")
-    return numbers
+    return tuple(np.broadcast_to(array, (num_joints,)).tolist())

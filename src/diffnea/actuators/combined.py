@@ -1,11 +1,14 @@
 """Several parts as one actuator: their drives follow one another, the rest adds up."""
 
+from typing import final
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from diffnea.actuators.base import ENERGY_CLASSES, AbstractActuator, EnergyClass, Quantity, Resistance
 
 
+@final
 class Combined(AbstractActuator):
     """Parts in the order in which they act on a command: delay, gain, motor, then the rest.
 

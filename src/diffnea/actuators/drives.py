@@ -1,5 +1,7 @@
 """What a command passes on its way to torque: delay, gain and saturation, a DC motor."""
 
+from typing import final
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,6 +20,7 @@ DELAY_MARGIN = 1e-3
 Driven = tuple[bool, ...] | None  # which joints the command reaches; None: all
 
 
+@final
 class Delay(AbstractActuator):
     """A command that comes late: `delay` samples, learned, between 0 and `most_delay`; one for all joints or each."""
 
@@ -56,6 +59,7 @@ class Delay(AbstractActuator):
         return [Quantity("input delay", "samples", self.delay)]
 
 
+@final
 class Gain(AbstractActuator):
     """`u → g u`, and smoothly no more than a limit where one is given."""
 
@@ -94,6 +98,7 @@ class Gain(AbstractActuator):
         return rows if self.raw_limit is None else [*rows, Quantity("saturation", "command", self.limit)]
 
 
+@final
 class Motor(AbstractActuator):
     """A DC motor, voltage in: `τ = (N k_t / R) u − (N² k_t k_e / R) q̇`.
 

@@ -1,5 +1,7 @@
 """Friction in closed form: viscous, and Stribeck's curve of dry friction beside it."""
 
+from typing import final
+
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
@@ -9,6 +11,7 @@ from diffnea.actuators.coefficients import positive, raw_per_joint
 DAMPING = "N·m·s/rad"
 
 
+@final
 class Viscous(AbstractActuator):
     """`τ = u − μ q̇`; `raw` is what is learned, `viscous` is μ ≥ 0."""
 
@@ -39,6 +42,7 @@ class Viscous(AbstractActuator):
         return [Quantity("viscous friction", DAMPING, self.viscous)]
 
 
+@final
 class Stribeck(AbstractActuator):
     """`τ = u − sign(q̇) (f_k + (f_s − f_k) exp(−ν q̇²)) − μ q̇`, with all four coefficients ≥ 0.
 

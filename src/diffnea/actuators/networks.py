@@ -1,6 +1,7 @@
 """Small smooth networks as actuators: friction that only dissipates, a residual torque, the torque itself."""
 
 from dataclasses import dataclass
+from typing import final
 
 import equinox as eqx
 import jax
@@ -17,6 +18,7 @@ MOST_WEIGHT = 1e6
 SMALL = 0.01
 
 
+@final
 class Network(eqx.Module):
     """A perceptron with tanh layers: `depth` hidden ones of `width` units; its output starts small."""
 
@@ -80,6 +82,7 @@ def _outputs(networks: Network, inputs: Float[Array, "n k"]) -> Float[Array, " n
     return jax.vmap(lambda network, x: network(x)[0])(networks, inputs)
 
 
+@final
 class NetworkFriction(AbstractActuator):
     """`τ = u − sign(q̇) f(q, q̇)` with f ≥ 0 the softplus of a network, joint by joint.
 
@@ -112,6 +115,7 @@ class NetworkFriction(AbstractActuator):
         return Resistance(self.scales.columns(q.dtype)[2] * share, jnp.zeros_like(qd))
 
 
+@final
 class NetworkResidual(AbstractActuator):
     """`τ = u + f(q, q̇)` with f a network, joint by joint."""
 
@@ -135,6 +139,7 @@ class NetworkResidual(AbstractActuator):
         return self.scales.columns(q.dtype)[2] * _outputs(self.networks, features(self.scales, q, qd))
 
 
+@final
 class NetworkTorque(AbstractActuator):
     """`τ = f(u, q, q̇)` with f a network, joint by joint; a direct path from u, learned too, starts it near ideal."""
 

@@ -1,5 +1,7 @@
 """Torque that a joint feels at rest: constant and position-dependent, as the slope of a potential."""
 
+from typing import final
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from diffnea.actuators.base import AbstractActuator, Quantity
 from diffnea.actuators.coefficients import limited, static
 
 
+@final
 class Offset(AbstractActuator):
     """`τ(q) = c + Σ_k a_k cos(k ω q) + b_k sin(k ω q)`: a tilted rail, a cable, cogging.
 
