@@ -1,0 +1,98 @@
+"""ROS 2 messages without ROS: the CDR encoding of the few types that hold joint states and commands."""
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffnea.recordings.recording import RecordingError
+
+JOINT_STATE = "sensor_msgs/msg/JointState"
+FLOATS = "std_msgs/msg/Float64MultiArray"
+# Encapsulation → byte order and the largest alignment: XCDR 1 aligns doubles to 8 bytes, XCDR 2 to 4.
+ENCODINGS = {0: (">", 8), 1: ("<", 8), 6: (">", 4), 7: ("<", 4)}
+
+
+@dataclass(frozen=True)
+class JointState:
+    """A decoded message: stamp in ns (0: none), joint names, and what each joint does, empty where not given."""
+
+    stamp: int
+    names: tuple[str, ...]
+    position: np.ndarray
+    velocity: np.ndarray
+    effort: np.ndarray
+
+
+class Cursor:
+    """A place in a CDR message; positions count from after the four bytes that say how it is encoded."""
+
+    def __init__(self, data: bytes):
+        if len(data) < 4 or data[1] not in ENCODINGS:
+            found = f"encapsulation {data[:2].hex()}" if len(data) >= 4 else f"{len(data)} bytes"
+            raise RecordingError(f"holds a message with {found}; ROS 2 messages in plain CDR are read")
+        self.data, self.place = memoryview(data)[4:], 0
+        self.order, self.widest = ENCODINGS[data[1]]
+
+    def align(self, size: int) -> None:
+        """Move on to the next multiple of a type's size."""
+        self.place += -self.place % min(size, self.widest)
+
+    def integer(self) -> int:
+        """An unsigned number of four bytes."""
+        self.align(4)
+        (value,) = struct.unpack_from(f"{self.order}I", self.data, self.place)
+        self.place += 4
+        return value
+
+    def string(self) -> str:
+        """Text with its length, which counts the closing zero."""
+        length = self.integer()
+        raw = bytes(self.data[self.place : self.place + length])
+        if len(raw) != length:
+            raise struct.error
+        self.place += length
+        return raw.rstrip(b"\0").decode("utf-8", "replace")
+
+    def doubles(self) -> np.ndarray:
+        """A sequence of doubles; an empty one has no padding after its length."""
+        count = self.integer()
+        if count == 0:
+            return np.empty(0)
+        self.align(8)
+        end = self.place + 8 * count
+        if end > len(self.data):
+            raise struct.error
+        values = np.frombuffer(self.data[self.place : end], f"{self.order}f8")
+        self.place = end
+        return values
+
+
+def joint_state(data: bytes) -> JointState:
+    """Decode `sensor_msgs/msg/JointState`."""
+    try:
+        cursor = Cursor(data)
+        seconds, nanoseconds = cursor.integer(), cursor.integer()
+        cursor.string()  # frame_id
+        names = tuple(cursor.string() for _ in range(cursor.integer()))
+        return JointState(seconds * 10**9 + nanoseconds, names, cursor.doubles(), cursor.doubles(), cursor.doubles())
+    except (struct.error, ValueError) as error:
+        if isinstance(error, RecordingError):
+            raise
+        raise RecordingError("holds a JointState message that ends too early; record it again") from None
+
+
+def floats(data: bytes) -> np.ndarray:
+    """Decode `std_msgs/msg/Float64MultiArray`: the numbers, without their layout."""
+    try:
+        cursor = Cursor(data)
+        for _ in range(cursor.integer()):
+            cursor.string()  # a dimension: its label, size and stride
+            cursor.integer()
+            cursor.integer()
+        cursor.integer()  # offset of the first number
+        return cursor.doubles()
+    except (struct.error, ValueError) as error:
+        if isinstance(error, RecordingError):
+            raise
+        raise RecordingError("holds a Float64MultiArray message that ends too early; record it again") from None

@@ -1,0 +1,129 @@
+"""Velocities and accelerations of a recording from its positions, and what was done to get them, in words."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.recordings.recording import Recording, RecordingError
+from diffnea.recordings.resampling import is_regular, regular
+from diffnea.recordings.smoothing import Derivatives, derivatives
+
+TURN = 2 * math.pi
+Bandwidth = float | int | Sequence[float | int] | np.ndarray | None
+# A jump of at least this much between two samples, in a signal that stays within a turn, is a wrapped angle.
+WRAP = 0.8 * TURN
+
+
+@dataclass(frozen=True)
+class JointSmoothing:
+    """How one joint's positions were smoothed, and how good its derivatives are (SI units)."""
+
+    joint: str
+    noise: float  # standard deviation of one position reading
+    step: float  # of the encoder, 0 where none is seen
+    bandwidth: float  # Hz
+    qd_std: float
+    qdd_std: float
+    samples: float  # how many independent values the errors of its accelerations are worth
+    unwrapped: int  # jumps of a whole turn taken out
+
+    def __str__(self) -> str:
+        """The choice in plain words."""
+        kind = f", encoder step {self.step:.3g}" if self.step else ""
+        wraps = f", {self.unwrapped} jumps of a whole turn taken out" if self.unwrapped else ""
+        return (
+            f"{self.joint}: position noise {self.noise:.2g}{kind}, smoothed to {self.bandwidth:.3g} Hz; "
+            f"expected error of velocity {self.qd_std:.2g}, of acceleration {self.qdd_std:.2g}{wraps}"
+        )
+
+
+class Smoothed(eqx.Module):
+    """A recording with derivatives, its smoothed positions, and what was done joint by joint."""
+
+    recording: Recording
+    q: Float[np.ndarray, "time n"]
+    joints: tuple[JointSmoothing, ...] = eqx.field(static=True)
+    dropped: int = eqx.field(static=True)  # samples at each end
+
+
+def differentiate(recording: Recording, bandwidth: Bandwidth = None) -> Recording:
+    """The recording with `qd` and `qdd` estimated from `q`, a few samples at each end dropped, and notes on it.
+
+    Non-causal: no lag. The bandwidth (Hz, one number or one a joint) is chosen from the data unless given. Recorded
+    velocities are replaced, since most are filtered and late (`velocity_lag` says by how much).
+    """
+    return smooth(recording, bandwidth).recording
+
+
+def smooth(recording: Recording, bandwidth: Bandwidth = None) -> Smoothed:
+    """As `differentiate`, with the smoothed positions and the numbers behind the choice."""
+    if not is_regular(recording):
+        raise RecordingError("its sampling is irregular; use prepare(recording), or regular(recording) first")
+    q, wraps = unwrap(recording)
+    corners = np.broadcast_to(np.array(np.nan if bandwidth is None else bandwidth, float), q.shape[1:])
+    dt = recording.duration / (len(recording) - 1)
+    found = [
+        derivatives(column, dt, None if np.isnan(hertz) else float(hertz))
+        for column, hertz in zip(q.T, corners, strict=True)
+    ]
+    edge = max(each.edge for each in found)
+    kept = slice(edge, len(q) - edge)
+    joints = tuple(_describe(each, k, recording, wraps[k], len(q) - 2 * edge) for k, each in enumerate(found))
+    notes = [*recording.notes, *_say(recording, joints, edge)]
+    qd, qdd = (np.column_stack([getattr(each, key) for each in found]) for key in ("qd", "qdd"))
+    changed = recording.replace(q=q, qd=qd, qdd=qdd, notes=notes)[kept]
+    return Smoothed(changed, np.column_stack([each.q for each in found])[kept], joints, edge)
+
+
+def prepare(recordings: Recording | Sequence[Recording], bandwidth: Bandwidth = None) -> list[Recording]:
+    """Recordings ready to fit: sampled regularly, split at gaps, with velocities and accelerations.
+
+    What has both already stays as it is.
+    """
+    several = [recordings] if isinstance(recordings, Recording) else list(recordings)
+    ready = []
+    for item in several:
+        if item.qd is not None and item.qdd is not None:
+            ready.append(item)
+        else:
+            ready += [differentiate(piece, bandwidth) for piece in regular(item)]
+    return ready
+
+
+def unwrap(recording: Recording) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Positions with wrapped angles made continuous, and how many jumps of a turn were taken out of each joint."""
+    q = recording.q
+    jumps = np.abs(np.diff(q, axis=0)) > WRAP
+    wrapped = jumps.any(0) & (np.ptp(q, axis=0) <= 1.001 * TURN)
+    if not wrapped.any():
+        return q, (0,) * q.shape[1]
+    smooth_q = np.where(wrapped, np.unwrap(q, axis=0), q).astype(q.dtype)
+    return smooth_q, tuple(int(n) for n in (jumps & wrapped).sum(0))
+
+
+def joint_labels(recording: Recording) -> tuple[str, ...]:
+    """The joints' names, or numbers where the recording has none."""
+    return recording.joint_names or tuple(f"joint {k}" for k in range(recording.num_joints))
+
+
+def _describe(found: Derivatives, k: int, recording: Recording, wraps: int, count: int) -> JointSmoothing:
+    return JointSmoothing(
+        joint=joint_labels(recording)[k],
+        noise=found.noise,
+        step=found.step,
+        bandwidth=found.bandwidth,
+        qd_std=found.qd_std,
+        qdd_std=found.qdd_std,
+        samples=found.independent * count,
+        unwrapped=wraps,
+    )
+
+
+def _say(recording: Recording, joints: Sequence[JointSmoothing], edge: int) -> list[str]:
+    recorded = "" if recording.qd is None else " (in place of the recorded ones)"
+    first = f"velocities{recorded} and accelerations estimated from positions, non-causally; "
+    return [first + f"{edge} samples dropped at each end", *map(str, joints)]

@@ -1,0 +1,149 @@
+"""Log files → recordings, and recordings → files; the format is told by the file's ending."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffnea.recordings import array_files, csv_file, parquet_files, ros_bags
+from diffnea.recordings.columns import Layout, lay_out, read_map
+from diffnea.recordings.recording import SIGNALS, Recording, RecordingError
+from diffnea.recordings.table import Table
+from diffnea.robot import Robot
+
+ENDINGS = ".csv, .csv.gz, .npz, .parquet, .mat, .mcap, .db3, or the folder of a ROS 2 bag or a LeRobot data set"
+ColumnMap = Mapping[str, Any] | str | os.PathLike[str]
+
+
+def load_recording(
+    path: str | os.PathLike[str], robot: Robot | None = None, columns: ColumnMap | None = None
+) -> Recording:
+    """Read one recording; with a robot, its joints in its order.
+
+    Columns are `time`, `q.<joint>` and so on; `columns` (a TOML file or a dict) maps other names, units and signs.
+    A file that cannot be used is refused with one line: where, what was found, what is accepted.
+    """
+    found = load_recordings(path, robot, columns)
+    if len(found) > 1:
+        raise RecordingError(
+            f"{path}: holds {len(found)} recordings; use load_recordings, or episode = <number> in columns"
+        )
+    return found[0]
+
+
+def load_recordings(
+    path: str | os.PathLike[str], robot: Robot | None = None, columns: ColumnMap | None = None
+) -> list[Recording]:
+    """All recordings of a file or folder: one, or an episode each of a LeRobot data set."""
+    path = Path(path)
+    column_map = read_map(columns)
+    joints = None if robot is None else robot.joint_names
+    try:
+        return [_recording(table, path, column_map, joints) for table in _tables(path, column_map, joints)]
+    except RecordingError as error:
+        text = str(error)
+        raise RecordingError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+    except EOFError:
+        raise RecordingError(f"{path}: is cut off; copy it again") from None
+    except OSError as error:
+        raise RecordingError(f"{path}: cannot be read ({error.strerror or error})") from None
+
+
+def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
+    """Write a recording as .csv or .npz; read back, it is the same recording."""
+    path = Path(path)
+    names = recording.joint_names or tuple(f"joint{k}" for k in range(recording.num_joints))
+    signals = {key: getattr(recording, key) for key in SIGNALS if getattr(recording, key) is not None}
+    if path.suffix == ".npz":
+        np.savez(path, time=recording.time, joint_names=np.array(names), **signals)
+    elif path.suffix == ".csv":
+        columns = {"time": recording.time}
+        for key, values in signals.items():
+            kept = [k for k in range(len(names)) if key != "u" or recording.driven[k]]
+            columns |= {f"{key}.{names[k]}": values[:, k] for k in kept}
+        table = np.column_stack([column.astype(float) for column in columns.values()])
+        np.savetxt(path, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
+    else:
+        raise RecordingError(f'{path}: ends in "{path.suffix}"; use .csv or .npz')
+
+
+def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:
+    if not path.exists():
+        raise RecordingError("there is no such file; give the path of a recording")
+    ending = path.suffix.lower()
+    if path.is_dir():
+        return _folder_tables(path, column_map, joints)
+    if ending == ".csv" or path.name.lower().endswith(".csv.gz"):
+        return csv_file.tables(path)
+    if path.stat().st_size == 0:
+        raise RecordingError(f"is empty; give a recording ({ENDINGS})")
+    readers = {".npz": array_files.npz_tables, ".mat": array_files.mat_tables, ".parquet": parquet_files.tables}
+    if ending in readers:
+        return readers[ending](path)
+    if ending in (".mcap", ".db3"):
+        return ros_bags.tables(path, column_map, joints)
+    raise RecordingError(f'ends in "{path.suffix}"; use {ENDINGS}')
+
+
+def _folder_tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:
+    if parquet_files.is_lerobot(path):
+        return parquet_files.lerobot_tables(path, column_map.get("episode"))
+    if ros_bags.is_bag(path):
+        return ros_bags.tables(path, column_map, joints)
+    raise RecordingError("is a folder, but no ROS 2 bag (metadata.yaml) and no LeRobot data set (meta/info.json)")
+
+
+def _recording(table: Table, path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> Recording:
+    layout = lay_out(table, column_map, joints)
+    columns = table.read(layout.columns)
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} {count}" for name, count in list(lengths.items())[:6])
+        raise RecordingError(f"columns have different lengths ({found}); give one value a sample")
+    if not lengths or not min(lengths.values()):
+        raise RecordingError("has no samples; give at least one")
+    count = next(iter(lengths.values()))
+    time = np.arange(count) / (layout.rate or 1.0) if layout.time is None else layout.time.value(columns)
+    signals = _stack(layout, columns, count)
+    notes = list(table.notes)
+    if layout.unused:
+        notes.append(f"columns not used: {', '.join(layout.unused[:8])}{' …' if len(layout.unused) > 8 else ''}")
+    if column_map.get("repair", False):
+        time, signals, note = _repair(time, signals)
+        notes += note
+    driven = [("u", joint) in layout.signals for joint in layout.joints]
+    name = path.name if table.label is None else f"{path.name}, {table.label}"
+    try:
+        described: dict[str, Any] = {"joint_names": layout.joints, "driven": driven, "name": name, "notes": notes}
+        return Recording(time=time, **signals, **described)
+    except RecordingError as error:
+        text = str(error).removeprefix(f"Recording {name!r}: ")
+        advice = ", or repair = true in columns to drop them" if "finite" in text or "time" in text else ""
+        raise RecordingError(text + advice) from None
+
+
+def _stack(layout: Layout, columns: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
+    """Signals as (time, n); derivatives only where every joint has them, inputs zero where nothing drives a joint."""
+    stacked: dict[str, Any] = {}
+    for key in SIGNALS:
+        found = [layout.signals.get((key, joint)) for joint in layout.joints]
+        if key in ("qd", "qdd") and any(signal is None for signal in found):
+            stacked[key] = None
+        else:
+            stacked[key] = np.column_stack([np.zeros(count) if s is None else s.value(columns) for s in found])
+    return stacked
+
+
+def _repair(time: np.ndarray, signals: dict[str, Any]) -> tuple[np.ndarray, dict, list[str]]:
+    """Leave out rows that are not numbers, or whose time is not later than all before."""
+    good = np.isfinite(time)
+    for values in signals.values():
+        good &= True if values is None else np.isfinite(values).all(1)
+    latest = np.maximum.accumulate(np.where(good, time, -np.inf))
+    late = np.concatenate([[True], time[1:] > latest[:-1]])
+    kept = good & late
+    note = f"{int((~good).sum())} rows that are no numbers and {int((good & ~late).sum())} out of order left out"
+    signals = {key: None if values is None else values[kept] for key, values in signals.items()}
+    return time[kept], signals, [] if kept.all() else [note]

@@ -1,0 +1,267 @@
+"""Recording and Samples: measured motion and input of a robot, checked when they are made.
+
+numpy on the outside of the package: what comes from files stays in double precision until a fit asks for less.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import ArrayLike, Float
+
+SIGNALS = ("q", "qd", "qdd", "u")
+
+
+class RecordingError(ValueError):
+    """A recording that cannot be used: one line with where, what was found and what is accepted."""
+
+
+class Recording(eqx.Module):
+    """Positions `q` and commanded inputs `u` over `time` (s), SI units; velocities and accelerations where known.
+
+    One column a joint. `u` may be left out (nothing is driven); `driven` says which joints have an input, by default
+    those whose input is ever other than zero. `notes` says in words what was done to the data on the way.
+    """
+
+    time: Float[np.ndarray, " time"]
+    q: Float[np.ndarray, "time n"]
+    u: Float[np.ndarray, "time n"]
+    qd: Float[np.ndarray, "time n"] | None
+    qdd: Float[np.ndarray, "time n"] | None
+    joint_names: tuple[str, ...] | None = eqx.field(static=True)
+    driven: tuple[bool, ...] = eqx.field(static=True)
+    name: str | None = eqx.field(static=True)
+    notes: tuple[str, ...] = eqx.field(static=True)
+
+    def __init__(
+        self,
+        time: ArrayLike | Sequence[Any],
+        q: ArrayLike | Sequence[Any],
+        u: ArrayLike | Sequence[Any] | None = None,
+        qd: ArrayLike | Sequence[Any] | None = None,
+        qdd: ArrayLike | Sequence[Any] | None = None,
+        joint_names: Sequence[str] | None = None,
+        driven: Sequence[bool] | np.ndarray | None = None,
+        name: str | None = None,
+        notes: Sequence[str] = (),
+    ):
+        where = f"Recording {name!r}" if name else "Recording"
+        self.q = _matrix(q, "q", where)
+        self.time = _stamps(time, len(self.q), where)
+        signals = _signals(where, self.q, u=u, qd=qd, qdd=qdd)
+        self.u = np.zeros_like(self.q) if signals["u"] is None else signals["u"]
+        self.qd, self.qdd = signals["qd"], signals["qdd"]
+        self.joint_names = _names(joint_names, self.q.shape[1], where)
+        self.driven = _driven(driven, self.u, where)
+        self.name, self.notes = name, tuple(notes)
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, samples: slice) -> "Recording":
+        """Samples chosen by index, as a recording: `recording[100:-100]`."""
+        if not isinstance(samples, slice):
+            raise TypeError(f"Recording: indexed by {samples!r}; use a slice of samples, or between(start, stop)")
+        rows = {key: value if value is None else value[samples] for key, value in self._arrays().items()}
+        return self.replace(**rows)
+
+    def between(self, start: float | int, stop: float | int) -> "Recording":
+        """The samples with `start <= time < stop`, in seconds of the recording's own clock."""
+        first, last = np.searchsorted(self.time, (start, stop))
+        if last <= first:
+            raise RecordingError(
+                f"Recording: no sample between {start:g} and {stop:g} s; it runs from {self.time[0]:g} to "
+                f"{self.time[-1]:g} s"
+            )
+        return self[int(first) : int(last)]
+
+    def replace(self, **changes: Any) -> "Recording":
+        """The same recording with some fields changed, checked again."""
+        fields = {**self._arrays(), "joint_names": self.joint_names, "driven": self.driven}
+        return Recording(**{**fields, "name": self.name, "notes": self.notes, **changes})
+
+    def _arrays(self) -> dict[str, np.ndarray | None]:
+        return {"time": self.time, "q": self.q, "u": self.u, "qd": self.qd, "qdd": self.qdd}
+
+    @property
+    def num_joints(self) -> int:
+        """How many joints it has."""
+        return self.q.shape[1]
+
+    @property
+    def dt(self) -> float:
+        """The usual time between samples, s: the median, so that a few dropped samples do not move it."""
+        if len(self) < 2:
+            raise RecordingError("Recording: one sample has no rate; give at least two")
+        return float(np.median(np.diff(self.time)))
+
+    @property
+    def rate(self) -> float:
+        """The usual number of samples a second, Hz."""
+        return 1 / self.dt
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first sample to the last."""
+        return float(self.time[-1] - self.time[0])
+
+
+class Samples(eqx.Module):
+    """Joint states, accelerations and inputs in any order, one row a sample, SI units."""
+
+    q: Float[np.ndarray, "sample n"]
+    qd: Float[np.ndarray, "sample n"]
+    qdd: Float[np.ndarray, "sample n"]
+    u: Float[np.ndarray, "sample n"]
+    joint_names: tuple[str, ...] | None = eqx.field(static=True)
+    driven: tuple[bool, ...] = eqx.field(static=True)
+    name: str | None = eqx.field(static=True)
+
+    def __init__(
+        self,
+        q: ArrayLike | Sequence[Any],
+        qd: ArrayLike | Sequence[Any],
+        qdd: ArrayLike | Sequence[Any],
+        u: ArrayLike | Sequence[Any] | None = None,
+        joint_names: Sequence[str] | None = None,
+        driven: Sequence[bool] | np.ndarray | None = None,
+        name: str | None = None,
+    ):
+        self.q = _matrix(q, "q", "Samples")
+        signals = _signals("Samples", self.q, u=u, qd=qd, qdd=qdd)
+        if signals["qd"] is None or signals["qdd"] is None:
+            raise RecordingError("Samples: qd or qdd is missing; give both, or a Recording to differentiate")
+        self.qd, self.qdd = signals["qd"], signals["qdd"]
+        self.u = np.zeros_like(self.q) if signals["u"] is None else signals["u"]
+        self.joint_names = _names(joint_names, self.q.shape[1], "Samples")
+        self.driven = _driven(driven, self.u, "Samples")
+        self.name = name
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    @property
+    def num_joints(self) -> int:
+        """How many joints it has."""
+        return self.q.shape[1]
+
+
+Kind = TypeVar("Kind", Recording, Samples)
+
+
+def as_list(recordings: Any) -> list[Recording | Samples]:
+    """One or several recordings as a list; they must be of the same joints."""
+    several = [recordings] if isinstance(recordings, (Recording, Samples)) else list(recordings)
+    if not several:
+        raise RecordingError("no recording; give at least one")
+    for k, item in enumerate(several):
+        if not isinstance(item, (Recording, Samples)):
+            raise RecordingError(f"recording {k} is a {type(item).__name__}; give Recording or Samples")
+        if item.num_joints != several[0].num_joints:
+            raise RecordingError(
+                f"recording {k} has {item.num_joints} joints, the first has {several[0].num_joints}; "
+                f"use recordings of one robot"
+            )
+        if item.joint_names and several[0].joint_names and item.joint_names != several[0].joint_names:
+            raise RecordingError(
+                f"recording {k} is of joints {', '.join(item.joint_names)}, the first of "
+                f"{', '.join(several[0].joint_names)}; use the same joints in the same order"
+            )
+    return several
+
+
+def samples_of(recordings: Recording | Samples | Sequence[Recording | Samples]) -> Samples:
+    """All samples of one or several recordings together; velocities and accelerations must be there."""
+    several = as_list(recordings)
+    for k, item in enumerate(several):
+        if item.qd is None or item.qdd is None:
+            raise RecordingError(f"recording {k} has no qd or qdd; differentiate it first")
+    joined: dict[str, Any] = {key: np.concatenate([getattr(item, key) for item in several]) for key in SIGNALS}
+    driven = np.any([item.driven for item in several], axis=0)
+    return Samples(**joined, joint_names=several[0].joint_names, driven=driven)
+
+
+def concatenate(recordings: Sequence[Recording]) -> Recording:
+    """Parts of one log, in the order of time, as one recording; signals that not all parts have are left out."""
+    several: list[Any] = as_list(recordings)
+    arrays: dict[str, np.ndarray | None] = {}
+    for key in ("time", *SIGNALS):
+        parts = [getattr(item, key) for item in several]
+        arrays[key] = None if any(part is None for part in parts) else np.concatenate(parts)
+    notes = tuple(dict.fromkeys(note for item in several for note in item.notes))
+    driven = np.any([item.driven for item in several], axis=0)
+    return several[0].replace(**arrays, driven=driven, notes=notes)
+
+
+# Checks ----------------------------------------------------------------------------------------------------------
+
+
+def _floats(values: Any, what: str, where: str) -> np.ndarray:
+    """Numbers as a floating array; float32 and float64 stay what they are."""
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError):
+        raise RecordingError(f"{where}: {what} has rows of different lengths; give a rectangular array") from None
+    if array.dtype.kind not in "fiub":
+        raise RecordingError(f"{where}: {what} holds {array.dtype} values; give real numbers")
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _matrix(values: Any, what: str, where: str) -> np.ndarray:
+    array = _floats(values, what, where)
+    if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] == 0:
+        raise RecordingError(f"{where}: {what} has shape {array.shape}; give (samples, joints), at least one of each")
+    _check_finite(array, what, where)
+    return array
+
+
+def _check_finite(array: np.ndarray, what: str, where: str) -> None:
+    good = np.isfinite(array).reshape(len(array), -1).all(1)
+    if not good.all():
+        row, count = int(np.argmin(good)), int((~good).sum())
+        raise RecordingError(
+            f"{where}: {what} is not finite in row {row} (the first of {count}); give numbers, or leave those rows out"
+        )
+
+
+def _stamps(values: Any, count: int, where: str) -> np.ndarray:
+    time = _floats(values, "time", where).astype(np.float64)
+    if time.shape != (count,):
+        raise RecordingError(f"{where}: time has shape {time.shape}, q has {count} rows; give one time a row")
+    _check_finite(time, "time", where)
+    steps = np.diff(time)
+    if (steps <= 0).any():
+        row = int(np.argmax(steps <= 0)) + 1
+        what = "stands still" if steps[row - 1] == 0 else "goes backwards"
+        raise RecordingError(
+            f"{where}: time {what} in row {row} ({time[row - 1]:.9g} then {time[row]:.9g} s); "
+            f"give strictly increasing times"
+        )
+    return time
+
+
+def _signals(where: str, q: np.ndarray, **signals: Any) -> dict[str, Any]:
+    checked = {}
+    for key, values in signals.items():
+        checked[key] = None if values is None else _matrix(values, key, where)
+        if checked[key] is not None and checked[key].shape != q.shape:
+            raise RecordingError(f"{where}: {key} has shape {checked[key].shape}, q has {q.shape}; give both the same")
+    return checked
+
+
+def _names(names: Sequence[str] | None, count: int, where: str) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    names = tuple(str(name) for name in names)
+    if len(names) != count or len(set(names)) != count:
+        raise RecordingError(f"{where}: joint_names are {', '.join(names)}; give {count} different names, one a joint")
+    return names
+
+
+def _driven(driven: Sequence[bool] | np.ndarray | None, u: np.ndarray, where: str) -> tuple[bool, ...]:
+    if driven is None:
+        return tuple(bool(some) for some in (u != 0).any(0))
+    if len(driven) != u.shape[1]:
+        raise RecordingError(f"{where}: driven has {len(driven)} entries for {u.shape[1]} joints; give one a joint")
+    return tuple(bool(some) for some in driven)

@@ -1,0 +1,199 @@
+"""ROS 2 bags, MCAP or SQLite, as tables of joint states; no ROS installation is needed."""
+
+import sqlite3
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffnea.recordings import cdr
+from diffnea.recordings.recording import RecordingError
+from diffnea.recordings.table import Table, from_arrays, optional, readable
+
+FIELDS = {"position": "q", "velocity": "qd", "effort": "u"}
+
+
+class Group:
+    """Joint states that name the same joints, as flat buffers: a million messages stay small."""
+
+    def __init__(self, topic: str, names: tuple[str, ...]):
+        self.topic, self.names, self.stamps = topic, names, array("q")
+        self.values = {field: array("d") for field in FIELDS}
+        self.complete = dict.fromkeys(FIELDS, True)
+
+    def add(self, logged: int, message: cdr.JointState) -> None:
+        """Keep a message under its own stamp, or the time it was logged where it has none."""
+        self.stamps.append(message.stamp or logged)
+        for field in FIELDS:
+            values = getattr(message, field)
+            self.complete[field] &= len(values) == len(self.names)
+            if self.complete[field]:
+                self.values[field].frombytes(values.astype(np.float64).tobytes())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What every message has, by the package's names."""
+        shape = (len(self.stamps), len(self.names))
+        return {FIELDS[f]: np.array(self.values[f]).reshape(shape) for f, full in self.complete.items() if full}
+
+
+def is_bag(folder: Path) -> bool:
+    """Whether a folder is a ROS 2 bag."""
+    return (folder / "metadata.yaml").is_file() or any(folder.glob("*.db3")) or any(folder.glob("*.mcap"))
+
+
+def tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:
+    """The one table of a bag: positions, velocities, efforts as `u`, on the stamps of the joint states."""
+    files = _files(path)
+    topics = {topic: kind for file in files for topic, kind in _source(file).topics(file).items()}
+    wanted = joints or tuple(column_map.get("joints", ())) or None
+    topic, command = _choose(topics, column_map.get("topic"), cdr.JOINT_STATE), column_map.get("command_topic")
+    if command is not None and topics.get(command) not in (cdr.JOINT_STATE, cdr.FLOATS):
+        found = topics.get(command, "not there")
+        raise RecordingError(f'command_topic "{command}" is {found}; use one with {cdr.JOINT_STATE} or {cdr.FLOATS}')
+    groups: dict[tuple[str, tuple[str, ...]], Group] = {}
+    commands: list[tuple[int, Any]] = []
+    for name, logged, data in _messages(files, [*topic, *([command] if command else [])]):
+        if name == command:
+            commands.append((logged, _command(data, topics[name])))
+        else:
+            message = cdr.joint_state(data)
+            groups.setdefault((name, message.names), Group(name, message.names)).add(logged, message)
+    return [_table(_best(list(groups.values()), wanted), commands, command)]
+
+
+def _choose(topics: Mapping[str, str], asked: str | None, kind: str) -> list[str]:
+    """Topics to read: the one asked for, or all of joint states."""
+    able = [topic for topic, found in topics.items() if found == kind]
+    if asked is not None and asked not in able:
+        raise RecordingError(f'topic "{asked}" has no joint states; use {", ".join(able) or "a bag that has some"}')
+    if not able:
+        seen = ", ".join(f"{topic} ({found})" for topic, found in list(topics.items())[:8]) or "nothing"
+        raise RecordingError(f"has no topic of {kind}; found {seen}")
+    return [asked] if asked is not None else able
+
+
+def _best(groups: list[Group], wanted: Sequence[str] | None) -> Group:
+    """The topic and joints to use: those that name all joints wanted, and of these the ones with most messages."""
+    named = [group for group in groups if group.names]
+    if not named:
+        raise RecordingError("has no joint states with names; record sensor_msgs/msg/JointState with names")
+    able = [group for group in named if wanted is None or set(wanted) <= set(group.names)]
+    if not able:
+        seen = "; ".join(f"{group.topic}: {', '.join(group.names)}" for group in named[:4])
+        raise RecordingError(f"no message names all of {', '.join(wanted or ())}; found {seen}")
+    return max(able, key=lambda group: len(group.stamps))
+
+
+def _table(group: Group, commands: list, command: str | None) -> Table:
+    stamps, arrays = np.array(group.stamps), group.arrays()
+    notes = [f"joint states of {group.topic}, times from its first"]
+    first, keep = stamps.min(), np.ones(len(stamps), bool)
+    if "q" not in arrays:
+        raise RecordingError(f"joint states of {group.topic} have no positions; record those")
+    if command is not None:
+        arrays["u"], keep = _held(stamps, commands, group.names, command)
+        notes.append(f"u is the last message of {command}; {int((~keep).sum())} samples before its first are left out")
+    arrays = {key: value[keep] for key, value in arrays.items()}
+    return from_arrays({"time": (stamps[keep] - first) * 1e-9, **arrays}, group.names, notes=tuple(notes))
+
+
+def _command(data: bytes, kind: str) -> tuple[tuple[str, ...] | None, np.ndarray]:
+    """Joint names (None: in the order of the states) and numbers of a command: efforts, else what it has."""
+    if kind == cdr.FLOATS:
+        return None, cdr.floats(data)
+    message = cdr.joint_state(data)
+    given = (message.effort, message.velocity, message.position)
+    return message.names, next((values for values in given if len(values)), np.empty(0))
+
+
+def _held(stamps: np.ndarray, commands: list, names: tuple[str, ...], topic: str) -> tuple[np.ndarray, np.ndarray]:
+    """The command in force at each stamp, and which stamps have one."""
+    if not commands:
+        raise RecordingError(f'command_topic "{topic}" has no messages')
+    values = np.zeros((len(commands), len(names)))
+    for k, (_, (joints, numbers)) in enumerate(commands):
+        joints = names if joints is None else joints
+        if len(numbers) != len(joints):
+            raise RecordingError(f"{topic} commands {len(numbers)} numbers for {len(joints)} joints; give one a joint")
+        for joint, number in zip(joints, numbers, strict=True):
+            if joint in names:
+                values[k, names.index(joint)] = number
+    times = np.array([logged for logged, _ in commands], np.int64)
+    order = np.argsort(times, kind="stable")
+    last = np.searchsorted(times[order], stamps, side="right") - 1
+    return values[order][np.maximum(last, 0)], last >= 0
+
+
+# Containers -------------------------------------------------------------------------------------------------------
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = [file for file in path.iterdir() if file.suffix in (".db3", ".mcap")]
+    if not found:
+        raise RecordingError("is a bag without .db3 or .mcap files; decompress it first (ros2 bag convert)")
+    return sorted(found, key=lambda file: (len(file.name), file.name))
+
+
+def _messages(files: Sequence[Path], topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
+    for file in files:
+        yield from _source(file).messages(file, topics)
+
+
+class _Mcap:
+    """An MCAP file."""
+
+    @staticmethod
+    def topics(path: Path) -> dict[str, str]:
+        """Topics in CDR, with the names of their types."""
+        reader = optional("mcap.reader", path)
+        with readable("MCAP", "repair it (mcap recover)"), path.open("rb") as stream:
+            summary = reader.make_reader(stream).get_summary()
+        if summary is None:
+            raise RecordingError("has no summary: it was cut off; repair it (mcap recover)")
+        kinds = {key: schema.name for key, schema in summary.schemas.items()}
+        channels = [channel for channel in summary.channels.values() if channel.message_encoding == "cdr"]
+        return {channel.topic: kinds.get(channel.schema_id, "") for channel in channels}
+
+    @staticmethod
+    def messages(path: Path, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
+        """Topic, time and bytes of each message, in the order of time."""
+        reader = optional("mcap.reader", path)
+        with readable("MCAP", "repair it (mcap recover)"), path.open("rb") as stream:
+            found = reader.make_reader(stream, validate_crcs=True).iter_messages(topics=list(topics))
+            for _, channel, message in found:
+                yield channel.topic, message.log_time, message.data
+
+
+class _Sqlite:
+    """A .db3 file of rosbag2."""
+
+    @staticmethod
+    def topics(path: Path) -> dict[str, str]:
+        """Topics in CDR, with the names of their types."""
+        rows = _Sqlite._query(path, "SELECT name, type, serialization_format FROM topics")
+        return {name: kind for name, kind, encoding in rows if encoding == "cdr"}
+
+    @staticmethod
+    def messages(path: Path, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
+        """Topic, time and bytes of each message, in the order of time."""
+        places = ", ".join("?" * len(topics))
+        query = (
+            "SELECT topics.name, messages.timestamp, messages.data FROM messages JOIN topics "
+            f"ON messages.topic_id = topics.id WHERE topics.name IN ({places}) ORDER BY messages.timestamp, messages.id"
+        )
+        yield from _Sqlite._query(path, query, topics)
+
+    @staticmethod
+    def _query(path: Path, query: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+        with readable("a ROS 2 bag", "record it again"):
+            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+                yield from database.execute(query, tuple(values))
+
+
+def _source(path: Path) -> type[_Mcap] | type[_Sqlite]:
+    return _Mcap if path.suffix == ".mcap" else _Sqlite

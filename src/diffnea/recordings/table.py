@@ -1,0 +1,78 @@
+"""A log as named columns: what every reader offers, whatever the file."""
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffnea.recordings.recording import RecordingError
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns by name, read when asked for: a log with ten thousand columns costs only those that are used.
+
+    An array of several columns offers `name[0]`, `name[1]`, …; where its joints are known, `q.<joint>` and so on.
+    """
+
+    names: tuple[str, ...]
+    read: Callable[[Sequence[str]], dict[str, np.ndarray]]
+    label: str | None = None  # which part of the file it is, where there are several
+    notes: tuple[str, ...] = field(default=())
+
+
+def optional(module: str, path: Path) -> Any:
+    """A reader that comes with the `formats` extra, or one line that says how to get it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        package = module.partition(".")[0]
+        raise RecordingError(
+            f"{path}: reading {path.suffix or 'this folder'} needs {package}; pip install 'diffnea[formats]'"
+        ) from None
+
+
+@contextmanager
+def readable(kind: str, advice: str) -> Iterator[None]:
+    """Whatever a damaged file makes its library raise, as one line: no two of them agree on what that is."""
+    try:
+        yield
+    except (RecordingError, GeneratorExit):
+        raise
+    except Exception as error:
+        cause = " ".join(str(error).split())[:120] or type(error).__name__
+        raise RecordingError(f"cannot be read as {kind} ({cause}); {advice}") from None
+
+
+def from_arrays(arrays: dict[str, np.ndarray], joint_names: Sequence[str] | None = None, **more: Any) -> Table:
+    """A table of arrays in memory: one-dimensional ones are columns, those of two dimensions have several."""
+    columns: dict[str, Callable[[], np.ndarray]] = {}
+    count = _row_count(arrays)
+    for name, given in arrays.items():
+        array: Any = given
+        if array.ndim == 2 and array.shape[0] != count and array.shape[1] == count:
+            array = array.T
+        if array.ndim == 2 and 1 in array.shape:
+            array = array.reshape(-1)
+        if array.ndim == 1:
+            columns[name] = columns[f"{name}[0]"] = lambda array=array: array
+        elif array.ndim == 2:
+            columns |= {f"{name}[{k}]": lambda array=array, k=k: array[:, k] for k in range(array.shape[1])}
+        if joint_names is not None and name in ("q", "qd", "qdd", "u"):
+            width = 1 if array.ndim == 1 else array.shape[1]
+            if width != len(joint_names):
+                raise RecordingError(f"{name} has {width} columns for {len(joint_names)} joint_names; give one a joint")
+            for k, joint in enumerate(joint_names):
+                columns[f"{name}.{joint}"] = columns.pop(f"{name}[{k}]")
+    return Table(tuple(columns), lambda wanted: {key: columns[key]() for key in wanted}, **more)
+
+
+def _row_count(arrays: dict[str, np.ndarray]) -> int:
+    """How many samples: as many as there are times, else as the longest array has."""
+    if "time" in arrays:
+        return arrays["time"].size
+    return max((max(array.shape) for array in arrays.values() if array.ndim in (1, 2)), default=0)
