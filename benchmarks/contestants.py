@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffnea as dn
-from diffnea.dynamics import aba
+from diffnea.batches import batched
+from diffnea.dynamics import forward
 
 TIME_STEP = 1e-3
 
@@ -107,8 +108,13 @@ def runge_kutta(slope: Callable, state: Any) -> Any:
 # diffnea -----------------------------------------------------------------------------------------------------------
 
 
+def squares(robot: dn.Robot, q, qd, tau):
+    """Σ q̈² of one sample."""
+    return jnp.sum(forward(robot, q, qd, tau) ** 2)
+
+
 class Diffnea(Contestant):
-    """The public functions under `jit`, the robot closed over."""
+    """The public functions under `jit`, the robot closed over; the loss of the gradient is one kernel too."""
 
     packages = ("diffnea", "jax", "jaxlib", "llvmlite", "numpy")
     quantities = ("forward", "gradient", "rollout")
@@ -126,9 +132,13 @@ class Diffnea(Contestant):
         function, arrays = jax.jit(partial(self.accelerations, self.robot)), inputs.each(jax.device_put)
         return Work(lambda: function(*arrays).block_until_ready(), np.asarray)
 
+    def losses(self, robot, q, qd, tau):
+        """Of each sample; its gradient is one kernel, which finds the accelerations on its way."""
+        return batched(squares, robot, q=q, qd=qd, tau=tau)
+
     def gradient(self, inputs: Inputs) -> Work:
         def loss(inertia, *arrays):
-            return (self.accelerations(replace(self.robot, inertia=inertia), *arrays) ** 2).sum()
+            return self.losses(replace(self.robot, inertia=inertia), *arrays).sum()
 
         function, arrays = jax.jit(jax.grad(loss)), inputs.each(jax.device_put)
         return Work(
@@ -170,7 +180,10 @@ class DiffneaXla(Diffnea):
     quantities = ("forward", "gradient")
 
     def accelerations(self, robot, q, qd, tau):
-        return jax.vmap(partial(aba, robot))(q, qd, tau)
+        return jax.vmap(partial(forward, robot))(q, qd, tau)
+
+    def losses(self, robot, q, qd, tau):
+        return jax.vmap(partial(squares, robot))(q, qd, tau)
 
 
 OURS: dict[str, type[Contestant]] = {"diffnea": Diffnea, "diffnea-call": DiffneaCall, "diffnea-xla": DiffneaXla}
