@@ -102,7 +102,7 @@ def test_single_precision_stays_finite_and_adds_no_energy(name):
     assert (np.asarray(gained) <= 0).all()
 
 
-@pytest.mark.parametrize("name", SAFE + COMBINED)
+@pytest.mark.parametrize("name", [*SAFE, *COMBINED, "nn-residual", "nn-torque"])
 def test_gradients_are_finite_whatever_the_parameters(name):
     rng = np.random.default_rng(2)
     u, q, qd = states(300)
@@ -354,6 +354,11 @@ def test_a_robot_gives_the_start():
     assert relative(stall, np.where([1, 0, 1, 1], np.asarray(robot.limits.effort), 0.0)) < 1e-3
     friction = for_robot("nn-friction", robot, key=KEY).resistance(jnp.zeros(4), jnp.zeros(4)).dry
     assert np.all(np.abs(np.asarray(friction)[1:] / np.asarray(numbers[1])[1:] - 1) < 0.3)
+    fewer = eqx.tree_at(lambda r: r.limits.effort, robot, jnp.array([5.0, 5.0, 0.0, 5.0]))
+    assert for_robot("gain", fewer).driven == (True, False, False, True)
+    unknown = eqx.tree_at(lambda r: r.limits.effort, robot, jnp.zeros(4))
+    assert for_robot("gain", unknown).driven == (True, False, True, True)
+    assert for_robot("gain", robot, driven=(False, True, True, True)).driven == (False, True, True, True)
     for name in actuators.NAMES:
         assert for_robot(name, robot, key=KEY).num_joints == 4
 

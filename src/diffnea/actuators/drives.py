@@ -1,5 +1,6 @@
 """What a command passes on its way to torque: delay, gain and saturation, a DC motor."""
 
+from collections.abc import Sequence
 from typing import final
 
 import equinox as eqx
@@ -17,7 +18,9 @@ LEAST_RESISTANCE = 1e-4
 MOST_GEAR = 1e4
 # How near a learned delay starts to its ends, as a share of its range: at the ends themselves no gradient is left.
 DELAY_MARGIN = 1e-3
-Driven = tuple[bool, ...] | None  # which joints the command reaches; None: all
+# Which joints the command reaches, None for all: as given, and as kept.
+Truths = Sequence[bool] | np.ndarray | None
+Driven = tuple[bool, ...] | None
 
 
 @final
@@ -69,7 +72,7 @@ class Gain(AbstractActuator):
 
     @classmethod
     def of(
-        cls, gain: ArrayLike, limit: ArrayLike | None = None, driven: Driven = None, num_joints: int | None = None
+        cls, gain: ArrayLike, limit: ArrayLike | None = None, driven: Truths = None, num_joints: int | None = None
     ) -> "Gain":
         """From gains, of either sign, and limits on what comes out, each one for all joints or one for each."""
         gains = per_joint("gain", gain, num_joints)
@@ -120,7 +123,7 @@ class Motor(AbstractActuator):
         winding: ArrayLike,
         gear: ArrayLike = 1.0,
         emf_constant: ArrayLike | None = None,
-        driven: Driven = None,
+        driven: Truths = None,
         num_joints: int | None = None,
     ) -> "Motor":
         """From k_t in N·m/A, R in Ω, N, and k_e in V·s/rad, which is k_t unless given; for all joints or for each."""
@@ -191,7 +194,7 @@ class Motor(AbstractActuator):
         ]
 
 
-def checked(driven: Driven, count: int) -> Driven:
+def checked(driven: Truths, count: int) -> Driven:
     """Which joints are driven, one truth a joint; None where all are."""
     if driven is None:
         return None

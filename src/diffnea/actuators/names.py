@@ -12,7 +12,7 @@ from diffnea import batches
 from diffnea.actuators.base import AbstractActuator, Ideal
 from diffnea.actuators.coefficients import static
 from diffnea.actuators.combined import combine
-from diffnea.actuators.drives import Delay, Driven, Gain, Motor, checked
+from diffnea.actuators.drives import Delay, Driven, Gain, Motor, Truths, checked
 from diffnea.actuators.friction import Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
 from diffnea.actuators.offset import Offset
@@ -104,7 +104,7 @@ def make(
     *,
     key: PRNGKeyArray | None = None,
     revolute: Sequence[bool] | np.ndarray | None = None,
-    driven: Sequence[bool] | np.ndarray | None = None,
+    driven: Truths = None,
     speed: ArrayLike = USUAL_SPEED,
     effort: ArrayLike = 1.0,
     **sizes,
@@ -133,19 +133,29 @@ def make(
         dry=small * DRY_DECELERATION / FULL_ACCELERATION,
         gain=np.ones(num_joints),
         period=tuple(period.tolist()),
-        driven=checked(None if driven is None else tuple(driven), num_joints),
+        driven=checked(driven, num_joints),
     )
     return _build(name, start, _sizes(name, sizes), key)
 
 
-def for_robot(name: str, robot: Robot, *, key: PRNGKeyArray | None = None, **sizes) -> AbstractActuator:
+def for_robot(
+    name: str,
+    robot: Robot,
+    *,
+    key: PRNGKeyArray | None = None,
+    driven: Truths = None,
+    **sizes,
+) -> AbstractActuator:
     """An actuator by name that starts at the robot's own damping, friction and gear.
 
-    Where the robot's file gives no friction, it starts small beside the joint's inertia. Joints with gear 0 get
-    nothing through `gain` and `motor`. The gear is where `gain` starts; a motor takes only its sign.
+    Where the robot's file gives no friction, it starts small beside the joint's inertia. The gear is where `gain`
+    starts; a motor takes only its sign. Both drive the joints with a gear and an effort, unless `driven` says which.
     """
     inertia = _typical_inertia(robot)
     lower, upper, speed, effort = (np.asarray(row, float) for row in jax.tree.leaves(robot.limits))
+    gear, damping, friction = (np.asarray(row, float) for row in (robot.gear, robot.damping, robot.friction))
+    if driven is None:  # an effort of 0 at every joint is a file that does not know
+        driven = (gear != 0) & ((effort > 0) | ~np.any(effort > 0))
     effort = np.where((effort > 0) & np.isfinite(effort), effort, FULL_ACCELERATION * inertia)
     speed = np.where((speed > 0) & np.isfinite(speed), speed, USUAL_SPEED)
     span = upper - lower
@@ -153,14 +163,13 @@ def for_robot(name: str, robot: Robot, *, key: PRNGKeyArray | None = None, **siz
     reach = np.where(ranged, span / 2, USUAL_REACH)
     turns, wraps = robot.tree.revolute, np.array([kind == "continuous" for kind in robot.tree.kinds], bool)
     period = np.where(wraps | (turns & ~(ranged & (span < np.pi))), 2 * np.pi, 4 * reach)
-    gear, damping, friction = (np.asarray(row, float) for row in (robot.gear, robot.damping, robot.friction))
     start = Start(
         Scales(*(tuple(row.tolist()) for row in (turns, reach, speed, effort))),
         viscous=np.where(damping > 0, damping, DAMPING_RATE * inertia),
         dry=np.where(friction > 0, friction, DRY_DECELERATION * inertia),
         gain=np.where(gear == 0, 1.0, gear),
         period=tuple(period.tolist()),
-        driven=checked(tuple((gear != 0).tolist()), robot.num_joints),
+        driven=checked(driven, robot.num_joints),
     )
     return _build(name, start, _sizes(name, sizes), key)
 
