@@ -66,7 +66,7 @@ class Model(AbstractModel):
         return self.actuator.energy_class  # a robot by itself conserves energy
 
     def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
-        return dynamics.aba(self.robot, q, qd, self.actuator(u, q, qd))
+        return dynamics.forward(self.robot, q, qd, self.actuator(u, q, qd))
 
     def energy(self, q: Real[ArrayLike, "*#batch n"], qd: Real[ArrayLike, "*#batch n"]) -> Float[Array, "*batch"]:
         """The model's own energy in joules: kinetic and potential, and what its actuators store."""
