@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from diffnea.kernels import cpu, ffi_frame, llvm_machine
+from diffnea.kernels.builder import Builder
 from diffnea.kernels.cpu import Layout
 from diffnea.kernels.llvm_ir import Vectors, module
-from diffnea.kernels.program import Builder, Program
+from diffnea.kernels.program import Program
 
 on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="levels of x86-64")
 

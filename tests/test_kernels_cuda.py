@@ -12,9 +12,11 @@ import pytest
 from test_kernels_cpu import PAIRS, REALS, TRUTHS, assert_close, evaluate, special
 
 from diffnea.kernels import cuda, cuda_driver, cuda_handler, llvm_machine
-from diffnea.kernels.cuda_source import THREADS, literal, source
-from diffnea.kernels.llvm_ir import Layout
-from diffnea.kernels.program import Builder, Program
+from diffnea.kernels.builder import Builder
+from diffnea.kernels.cuda_operations import literal
+from diffnea.kernels.cuda_source import THREADS, source
+from diffnea.kernels.plan import Layout
+from diffnea.kernels.program import Program
 
 missing = cuda.unavailable()
 on_gpu = pytest.mark.skipif(missing is not None, reason=f"no GPU for kernels: {missing}")

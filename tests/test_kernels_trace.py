@@ -9,6 +9,7 @@ import pytest
 from robots import random_robot, random_state, random_tree, relative
 
 from diffnea import dynamics
+from diffnea.kernels import folding
 from diffnea.kernels import program as programs
 from diffnea.kernels.trace import Unsupported, trace
 from diffnea.robot import nameless
@@ -16,20 +17,59 @@ from diffnea.robot import nameless
 ROUNDING = 1e-12
 
 
-def evaluate(program: programs.Program, *arguments) -> list[np.ndarray]:
-    """Run a program one instruction after the other."""
-    values: list = []
-    flat = [np.ravel(argument) for argument in arguments]
-    known = {**programs._FOLD, "select": lambda truth, yes, no: yes if truth else no}
-    with np.errstate(all="ignore"):
+KNOWN = {**folding.FOLD, "select": lambda truth, yes, no: yes if truth else no}
+
+
+class Machine:
+    """Runs a program one instruction after the other."""
+
+    def __init__(self, program: programs.Program, arguments):
+        self.arguments = [np.ravel(argument) for argument in arguments]
+        self.outputs = [np.full(len(output), np.nan) for output in program.outputs]
+        with np.errstate(all="ignore"):
+            values = self.values(program, (), (), ())
+        for output, numbers in zip(program.outputs, self.outputs, strict=True):
+            for place, value in enumerate(output):
+                if value != programs.IN_LOOP:
+                    assert np.isnan(numbers[place])  # written once
+                    numbers[place] = values[value]
+
+    def values(self, program: programs.Program, carry, outer, steps) -> list:
+        values: list = []
         for name, *operands in program.instructions:
             if name == "input":
-                values.append(flat[operands[0]][operands[1]])
+                values.append(self.arguments[operands[0]][operands[1]])
             elif name == "constant":
                 values.append(operands[0])
+            elif name == "row":
+                values.append(self.arguments[operands[0]][operands[1] + np.dot(operands[2], steps)])
+            elif name == "table":
+                values.append(np.frombuffer(operands[0])[steps[-1]])
+            elif name in ("carry", "outer"):
+                values.append({"carry": carry, "outer": outer}[name][operands[0]])
+            elif name == "result":
+                values.append(values[operands[0]][operands[1]])
+            elif name == "loop":
+                values.append(self.loop(operands[0], [values[operand] for operand in operands[1:]], steps))
             else:
-                values.append(known[name](*(values[operand] for operand in operands)))
-    return [np.array([values[value] for value in output]) for output in program.outputs]
+                values.append(KNOWN[name](*(values[operand] for operand in operands)))
+        return values
+
+    def loop(self, loop: programs.Loop, given: list, steps) -> list:
+        carry, outer = given[: loop.num_carries], given[loop.num_carries :]
+        for step in range(loop.length)[:: -1 if loop.reverse else 1]:
+            values = self.values(loop.body, carry, outer, (*steps, step))
+            for write in loop.writes:
+                place = write.offset + np.dot(write.strides, (*steps, step))
+                assert np.isnan(self.outputs[write.output][place])
+                self.outputs[write.output][place] = values[write.value]
+            carry = [values[value] for value in loop.body.outputs[0]]
+        return carry
+
+
+def evaluate(program: programs.Program, *arguments) -> list[np.ndarray]:
+    """A program's outputs, each number written once."""
+    return Machine(program, arguments).outputs
 
 
 def shape(value):

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.core import ShapedArray
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr, Primitive
 from jax.interpreters import ad, batching
 
 Axes = tuple[bool, ...]
@@ -72,6 +72,33 @@ def _adjoint(function: Function, wanted: tuple[bool, ...], given: tuple[bool, ..
         return list(jax.linear_transpose(of_linear, *linear)(list(operands[len(fixed) :])))
 
     return Function(call, (*fixed, *pulled), tuple(linear), len(pulled))
+
+
+def portable(*operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:
+    """The same call as ordinary JAX: the function under `vmap`, sums taken after."""
+
+    def over(depth: int) -> Callable[..., Any]:
+        if depth == len(batch):
+            return lambda *samples: list(function.call(*samples))
+        inner = over(depth + 1)
+        axes = [0 if axes[depth] else None for axes in taken]
+        if all(axis is None for axis in axes):
+            return lambda *samples: [jnp.broadcast_to(r, (batch[depth], *r.shape)) for r in inner(*samples)]
+        return jax.vmap(inner, axes)
+
+    results = over(0)(*operands)
+    missing = [tuple(k for k, has in enumerate(axes) if not has) for axes in given]
+    return [jnp.sum(result, axes) if axes else result for result, axes in zip(results, missing, strict=True)]
+
+
+@lru_cache(maxsize=4096)
+def inlined(
+    function: Function, batch: tuple[int, ...], taken: tuple[Axes, ...], given: tuple[Axes, ...]
+) -> ClosedJaxpr:
+    """The same call as a jaxpr."""
+    arguments = zip(function.arguments, taken, strict=True)
+    shapes = [jax.ShapeDtypeStruct(_shape(batch, axes, argument.shape), argument.dtype) for argument, axes in arguments]
+    return jax.make_jaxpr(partial(portable, function=function, batch=batch, taken=taken, given=given))(*shapes)
 
 
 # The primitive ---------------------------------------------------------------------------------------------------

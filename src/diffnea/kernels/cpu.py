@@ -13,8 +13,9 @@ from functools import cache
 import jax
 
 from diffnea.kernels import code_cache, ffi_frame, llvm_machine
-from diffnea.kernels.llvm_ir import Layout, module
+from diffnea.kernels.llvm_ir import module
 from diffnea.kernels.llvm_machine import Machine
+from diffnea.kernels.plan import Layout
 from diffnea.kernels.program import Program
 
 __all__ = ["Layout", "target", "unavailable"]

@@ -14,7 +14,7 @@ import jax
 from diffnea.kernels import code_cache, cpu, cuda_driver, cuda_handler, llvm_machine
 from diffnea.kernels.cuda_driver import Device, Kernel
 from diffnea.kernels.cuda_source import REDUCE_WARPS, THREADS, Source, source
-from diffnea.kernels.llvm_ir import Layout
+from diffnea.kernels.plan import Layout
 from diffnea.kernels.program import Program
 
 __all__ = ["Layout", "target", "unavailable"]

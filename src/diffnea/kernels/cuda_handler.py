@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 
 from diffnea.kernels import ffi_frame
-from diffnea.kernels.llvm_functions import Array
+from diffnea.kernels.plan import Array
 
 # Of XLA's interface, and of `runtime_call.ll`
 NEEDED = {

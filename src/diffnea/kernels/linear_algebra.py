@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diffnea.kernels.program import Builder
+from diffnea.kernels.builder import Builder
 from diffnea.kernels.trace import Operand, Symbols, Tracer, Unsupported, rule
 
 

@@ -1,5 +1,6 @@
 """LLVM assembly, line by line: the few instructions that vector arithmetic is made of, on scalars or on vectors."""
 
+import hashlib
 import struct
 from itertools import count
 
@@ -60,9 +61,10 @@ class Code:
 
     def number(self, value: float) -> str:
         """A real literal in every lane."""
-        if self.bits == 32:
-            value = _single(value)
-        return self._literal(self.scalar, "0x" + struct.pack(">d", value).hex().upper())
+        return self._literal(self.scalar, self._bits(value))
+
+    def _bits(self, value: float) -> str:
+        return "0x" + struct.pack(">d", _single(value) if self.bits == 32 else value).hex().upper()
 
     def whole(self, value: int) -> str:
         """An integer literal in every lane."""
@@ -74,6 +76,14 @@ class Code:
 
     def _literal(self, kind: str, text: str) -> str:
         return text if self.lanes == 1 else f"splat ({kind} {text})"
+
+    def table(self, numbers: list[float]) -> str:
+        """Known numbers in memory; where they are."""
+        literals = [f"{self.scalar} {self._bits(number)}" for number in numbers]
+        text = f"internal constant [{len(numbers)} x {self.scalar}] [{','.join(literals)}]"
+        name = f"@table_{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self.declarations.add(f"{name}={text}")
+        return name
 
     # Arithmetic on reals ----------------------------------------------------------------------------------------------
 

@@ -4,26 +4,13 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from diffnea.kernels.llvm_code import RARELY, Code
-from diffnea.kernels.llvm_functions import Array, Compute, Plan, Prepare
+from diffnea.kernels.llvm_functions import Compute, Prepare
 from diffnea.kernels.llvm_operations import COST
-from diffnea.kernels.program import COMPARE, LOGIC, Program
+from diffnea.kernels.plan import Layout, Plan, cost, plan_of
+from diffnea.kernels.program import Program
 
 # Work for one thread at a time, in operations on vectors: some 30 µs, several times what waking a thread takes.
 CHUNK_OPERATIONS = 2**17
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How a program meets memory, array by array.
-
-    `varying`, for each argument: it differs from sample to sample; else one copy serves all samples. `summed`, for each
-    output: it is summed over the samples. `columns`, for each argument and then each output, or empty for none: the
-    samples are its last axis, `(outer, size, samples)` instead of `(outer, samples, size)`.
-    """
-
-    varying: tuple[bool, ...]
-    summed: tuple[bool, ...]
-    columns: tuple[bool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,40 +32,6 @@ def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtim
     declarations = sorted(scalar.declarations | vector.declarations)
     lines = [*declarations, *_table(plan, bits, vector.lanes), *_handler(runtime), *scalar.lines, *vector.lines, RARELY]
     return "\n".join(lines)
-
-
-def plan_of(program: Program, layout: Layout) -> Plan:
-    """Follow which values vary and which are truth values; what is fixed but used with what varies is shared."""
-    varies: list[bool] = []
-    is_truth: list[bool] = []
-    used = {value for output in program.outputs for value in output}
-    for operation, *operands in program.instructions:
-        if operation == "input":
-            varies.append(layout.varying[operands[0]])
-            is_truth.append(False)
-        elif operation == "constant":
-            varies.append(False)
-            is_truth.append(isinstance(operands[0], bool))
-        else:
-            varies.append(any(varies[operand] for operand in operands))
-            is_truth.append(operation in COMPARE + LOGIC or operation == "select" and is_truth[operands[1]])
-            if varies[-1]:
-                used.update(operands)
-    shared = [i for i in sorted(used) if not varies[i] and program.instructions[i][0] != "constant"]
-    arguments, outputs = _arrays(program, layout)
-    places = {value: place for place, value in enumerate(shared)}
-    return Plan(program, arguments, outputs, tuple(varies), tuple(is_truth), places)
-
-
-def _arrays(program: Program, layout: Layout) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    count = len(layout.varying)
-    columns = layout.columns or (False,) * (count + len(layout.summed))
-    arguments = zip(program.argument_sizes, layout.varying, columns[:count], strict=True)
-    outputs = zip(program.outputs, layout.summed, columns[count:], strict=True)
-    return (
-        tuple(Array(size, varying, last) for size, varying, last in arguments),
-        tuple(Array(len(output), not summed, last) for output, summed, last in outputs),
-    )
 
 
 def _table(plan: Plan, bits: int, lanes: int) -> list[str]:
@@ -104,8 +57,8 @@ def _table(plan: Plan, bits: int, lanes: int) -> list[str]:
 
 def _chunk(plan: Plan) -> int:
     """How many vectors of samples make a piece of work for a thread; what is computed once should be little of it."""
-    work = [COST.get(instruction[0], 1) for instruction in plan.program.instructions]
-    each = sum(cost for cost, varies in zip(work, plan.varies, strict=True) if varies)
+    work = cost(plan.program, COST)
+    each = sum(one for one, varies in zip(work, plan.varies, strict=True) if varies)
     return max((CHUNK_OPERATIONS + 10 * (sum(work) - each)) // (each + 1), 1)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from diffnea.kernels import llvm_math
 from diffnea.kernels.llvm_code import Code
+from diffnea.kernels.program import LEAVES
 
 
 def _sign(code: Code, a: str) -> str:
@@ -62,4 +63,4 @@ ON_TRUTH: dict[str, Callable[..., str]] = {
 
 # What each costs, in additions; one if it is not here. Only to cut work into pieces of some size.
 COST = {"sin": 15, "cos": 15, "exp": 25, "log": 35, "tanh": 35, "atan2": 45, "pow": 200, "div": 8, "sqrt": 10}
-COST |= {"rsqrt": 18, "input": 0, "constant": 0}
+COST |= {"rsqrt": 18} | dict.fromkeys((*LEAVES, "result"), 0)

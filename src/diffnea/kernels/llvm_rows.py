@@ -13,25 +13,26 @@ from diffnea.kernels.llvm_code import Code
 SQUARE = 4
 
 
-def load_rows(code: Code, pointer: str, size: int) -> list[str]:
-    """`size` vectors; lane i of vector j is element j of row i."""
-    lanes, square = code.lanes, min(code.lanes, SQUARE)
-    if size < SQUARE:
+def load_rows(code: Code, pointer: str, size: int, distance: int = 0) -> list[str]:
+    """`size` vectors; lane i of vector j is element j of row i. Rows begin `distance` apart, or follow each other."""
+    lanes, square, distance = code.lanes, _square(code, size), distance or size
+    if size < SQUARE and distance == size:
         dense = [code.load(code.at(pointer, k * lanes)) for k in range(size)]
         return [_pick(code, dense, [i * size + j for i in range(lanes)]) for j in range(size)]
     part = f"<{square} x {code.scalar}>"
     values: dict[int, str] = {}
     for first in _starts(size, square):
-        rows = [code.load(code.at(pointer, i * size + first), part) for i in range(lanes)]
+        rows = [code.load(code.at(pointer, i * distance + first), part) for i in range(lanes)]
         packed = [_pack(code, rows[r::square], square) for r in range(square)]
         values |= {first + j: value for j, value in enumerate(_transpose(code, packed))}
     return [values[j] for j in range(size)]
 
 
-def store_rows(code: Code, pointer: str, values: list[str]) -> None:
+def store_rows(code: Code, pointer: str, values: list[str], distance: int = 0) -> None:
     """The inverse of `load_rows`."""
-    lanes, square, size = code.lanes, min(code.lanes, SQUARE), len(values)
-    if size < SQUARE:
+    lanes, size = code.lanes, len(values)
+    square, distance = _square(code, size), distance or size
+    if size < SQUARE and distance == size:
         for k in range(size):
             places = [divmod(k * lanes + i, size) for i in range(lanes)]
             code.store(_pick(code, values, [j * lanes + i for i, j in places]), code.at(pointer, k * lanes))
@@ -41,7 +42,12 @@ def store_rows(code: Code, pointer: str, values: list[str]) -> None:
         turned = _transpose(code, values[first : first + square])
         for i in range(lanes):
             row = _unpack(code, turned[i % square], i // square, square)
-            code.store(row, code.at(pointer, i * size + first), part)
+            code.store(row, code.at(pointer, i * distance + first), part)
+
+
+def _square(code: Code, size: int) -> int:
+    """The side of squares to turn: no more than there are lanes, or elements in a row."""
+    return min(code.lanes, SQUARE, 1 << max(size, 1).bit_length() - 1)
 
 
 def _starts(size: int, square: int) -> list[int]:

@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -12,8 +11,8 @@ import numpy as np
 from jax.interpreters import mlir
 
 from diffnea.kernels import cpu, cuda
-from diffnea.kernels.call import Axes, Function, kernel_call
-from diffnea.kernels.program import Program
+from diffnea.kernels.call import Axes, Function, kernel_call, portable
+from diffnea.kernels.program import IN_LOOP, Program
 from diffnea.kernels.trace import Unsupported, trace
 
 log = logging.getLogger("diffnea.kernels")
@@ -36,23 +35,6 @@ def program_of(function: Function) -> Program | None:
     except Unsupported as reason:
         log.debug("a function runs through XLA: no scalar form for %s", reason)
         return None
-
-
-def portable(*operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:
-    """The same call as ordinary JAX: the function under `vmap`, sums taken after."""
-
-    def over(depth: int) -> Callable[..., Any]:
-        if depth == len(batch):
-            return lambda *samples: list(function.call(*samples))
-        inner = over(depth + 1)
-        axes = [0 if axes[depth] else None for axes in taken]
-        if all(axis is None for axis in axes):
-            return lambda *samples: [jnp.broadcast_to(r, (batch[depth], *r.shape)) for r in inner(*samples)]
-        return jax.vmap(inner, axes)
-
-    results = over(0)(*operands)
-    missing = [tuple(k for k, has in enumerate(axes) if not has) for axes in given]
-    return [jnp.sum(result, axes) if axes else result for result, axes in zip(results, missing, strict=True)]
 
 
 class Grouping(NamedTuple):
@@ -96,11 +78,12 @@ def _on(backend: Any, *operands, function: Function, batch: tuple[int, ...], tak
     program = None if switched_off() or backend.unavailable() else program_of(function)
     if program is None or not any(map(any, taken)) and batch:
         return portable(*operands, function=function, batch=batch, taken=taken, given=given)
+    summed = tuple(bool(axes) and not axes[-1] for axes in given)
+    if any(IN_LOOP in output for output, sums in zip(program.outputs, summed, strict=True) if sums):
+        log.debug("a function runs through XLA: what a scan collects is summed over the samples")
+        return portable(*operands, function=function, batch=batch, taken=taken, given=given)
     grouping = group(batch, (*taken, *given))
-    layout = backend.Layout(
-        varying=tuple(bool(axes) and axes[-1] for axes in taken),
-        summed=tuple(bool(axes) and not axes[-1] for axes in given),
-    )
+    layout = backend.Layout(varying=tuple(bool(axes) and axes[-1] for axes in taken), summed=summed)
     dtype = str(function.arguments[0].dtype)
     target = backend.target(program, layout, dtype)
     outer, inner = grouping.sizes

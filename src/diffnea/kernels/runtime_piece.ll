@@ -125,10 +125,16 @@ look:
   %array = getelementptr %Array, ptr %arrays, i64 %k
   %has = get Array.has_samples %array
   %none = icmp eq i64 %has, 0
-  br i1 %none, label %next, label %copy
-copy:
   %there.at = getelementptr ptr, ptr %scratch, i64 %k
   %there = load ptr, ptr %there.at
+  br i1 %none, label %leave, label %copy
+leave: ; loops read what all samples share where it is
+  %copies.offset = get Kernel.copies %kernel
+  %copies = getelementptr i8, ptr %scratch, i64 %copies.offset
+  %here.at = getelementptr ptr, ptr %copies, i64 %k
+  store ptr %there, ptr %here.at
+  br label %next
+copy:
   %view = call ptr @view(ptr %job, i64 %k)
   call void @copy(ptr %kernel, ptr %array, ptr %view, ptr %scratch, ptr %there, i64 %rest, i1 %in)
   br label %next

@@ -11,9 +11,11 @@ import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
-from diffnea.kernels.program import Builder, Program
+from diffnea.kernels.builder import Builder
+from diffnea.kernels.call import inlined
+from diffnea.kernels.program import IN_LOOP, Program, Unfit
 
-# Larger programs take longer to compile than they are worth.
+# Larger programs take longer to compile than they are worth. Results that loops write do not count.
 MOST_INSTRUCTIONS = 300_000
 MOST_RESULTS = 1_024
 
@@ -29,7 +31,13 @@ class Symbols(NamedTuple):
     truths: bool = False
 
 
-Operand = Symbols | np.ndarray
+class Steps(NamedTuple):
+    """Whole numbers or truths that are known, but change from step to step of a loop: (step, *shape)."""
+
+    values: np.ndarray
+
+
+Operand = Any  # Symbols, Steps or np.ndarray
 Rule = Callable[..., Any]
 RULES: dict[str, Rule] = {}
 
@@ -59,26 +67,31 @@ def trace(function: Callable, *arguments: Any) -> tuple[Program, Any]:
         return function(*jax.tree.unflatten(structure, filled))
 
     closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*free)
-    count = sum(int(np.prod(shape.shape)) for shape in jax.tree.leaves(shapes))
+    try:
+        return _program(closed, free, Tracer()), shapes
+    except Unfit as reason:
+        return _program(closed, free, Tracer(no_loops=str(reason))), shapes
+
+
+def _program(closed: ClosedJaxpr, free: list[jax.ShapeDtypeStruct], tracer: "Tracer") -> Program:
+    inputs = [tracer.inputs(i, leaf.shape) for i, leaf in enumerate(free)]
+    outputs = [tracer.symbols(result).values for result in tracer.run(closed, inputs)]
+    program = tracer.builder.build(outputs, [int(np.prod(leaf.shape)) for leaf in free])
+    count = sum(value != IN_LOOP for output in program.outputs for value in output)
     if count > MOST_RESULTS:
         raise Unsupported(f"{count} results")
-    tracer = Tracer()
-    inputs = [tracer.inputs(i, leaf.shape) for i, leaf in enumerate(free)]
-    results = tracer.run(closed, inputs)
-    outputs = [tracer.symbols(result).values.ravel().tolist() for result in results]
-    return tracer.builder.build(outputs, [int(np.prod(leaf.shape)) for leaf in free]), shapes
+    return program
 
 
 class Tracer:
-    """Walks a jaxpr with symbols for arrays."""
+    """Walks a jaxpr with symbols for arrays; `no_loops` says why scans must be unrolled, if they must."""
 
-    def __init__(self):
-        self.builder = Builder()
+    def __init__(self, no_loops: str = ""):
+        self.builder, self.no_loops = Builder(), no_loops
 
     def inputs(self, argument: int, shape: tuple[int, ...]) -> Symbols:
         """An argument, element by element."""
-        values = [self.builder.input(argument, k) for k in range(int(np.prod(shape)))]
-        return Symbols(np.array(values, np.int64).reshape(shape))
+        return Symbols(self.builder.elements.arguments(argument, int(np.prod(shape))).reshape(shape))
 
     def symbols(self, operand: Operand) -> Symbols:
         """An operand as values of the program; plain numbers become constants."""
@@ -116,10 +129,33 @@ class Tracer:
                 raise Unsupported(name)
             if self.builder.size > MOST_INSTRUCTIONS:
                 raise Unsupported(f"more than {MOST_INSTRUCTIONS} instructions")
-            results = RULES[name](self, *(read(atom) for atom in equation.invars), **equation.params)
+            results = self._apply(RULES[name], [read(atom) for atom in equation.invars], equation.params)
             many = results if equation.primitive.multiple_results else [results]
             known.update(zip(equation.outvars, many, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
+
+    def _apply(self, rule: Rule, operands: Sequence[Operand], params: dict[str, Any]) -> Any:
+        """A rule's result; if an operand changes from step to step, of every step."""
+        length = next((len(operand.values) for operand in operands if isinstance(operand, Steps)), None)
+        if length is None:
+            return rule(self, *operands, **params)
+        at = [[o.values[k] if isinstance(o, Steps) else o for o in operands] for k in range(length)]
+        results = [rule(self, *now, **params) for now in at]
+        if isinstance(results[0], list):
+            return [self.stepped(list(column)) for column in zip(*results, strict=True)]
+        return self.stepped(results)
+
+    def stepped(self, each: list[Operand]) -> Operand:
+        """What is known of every step, as it is at one."""
+        if not any(isinstance(one, Symbols) for one in each):
+            return Steps(np.stack(each))
+        symbols = [self.symbols(one) for one in each]
+        return self.at_step(Symbols(np.stack([one.values for one in symbols]), symbols[0].truths))
+
+    def at_step(self, rows: Symbols) -> Symbols:
+        """A row at a step of the present loop, of one row a step."""
+        values = rows.values
+        return Symbols(self.builder.stepped(values.reshape(len(values), -1)).reshape(values.shape[1:]), rows.truths)
 
 
 def _plain(tracer: Tracer, value: Any) -> Operand:
@@ -151,34 +187,9 @@ def _call(tracer: Tracer, *operands: Operand, **params: Any):
     return tracer.run(params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"], operands)
 
 
-@rule("scan")
-def _scan(tracer: Tracer, *operands: Operand, jaxpr, length, reverse, **params):
-    num_consts, num_carry = _scan_counts(params)
-    consts, carry = list(operands[:num_consts]), list(operands[num_consts : num_consts + num_carry])
-    rows = operands[num_consts + num_carry :]
-    collected: list[list[Operand]] = []
-    for step in reversed(range(length)) if reverse else range(length):
-        slices = [move(lambda array, step=step: array[step], row) for row in rows]
-        results = tracer.run(jaxpr, [*consts, *carry, *slices])
-        carry = results[:num_carry]
-        collected.append(results[num_carry:])
-    if not length:
-        raise Unsupported("scan of no steps")
-    collected = collected[::-1] if reverse else collected
-    stacked = [_stack(tracer, [results[k] for results in collected]) for k in range(len(collected[0]))]
-    return [*carry, *stacked]
-
-
-def _scan_counts(params: dict[str, Any]) -> tuple[int, int]:
-    """How many operands are constants and how many are carried; from JAX 0.12 on, by the tree they form."""
-    if "num_consts" in params:
-        return params["num_consts"], params["num_carry"]
-    consts, carry, _ = params["ft_in"].unpack()
-    return len(consts), len(carry)
-
-
-def _stack(tracer: Tracer, arrays: list[Operand]) -> Operand:
-    return move(lambda *parts: np.stack(parts), *alike(tracer, *arrays))
+@rule("diffnea_kernel")
+def _kernel(tracer: Tracer, *operands: Operand, **params: Any):
+    return tracer.run(inlined(**params), operands)
 
 
 @rule("platform_index")
