@@ -23,8 +23,8 @@ SUPPLY = 12.0
 # A joint of unknown robot turns this fast, in rad/s or m/s, and reaches this far, in m.
 USUAL_SPEED = 10.0
 USUAL_REACH = 1.0
-# Where a robot says nothing: friction brakes a joint at 0.1 rad/s², damping takes ten seconds, torque gives 10 rad/s².
-DRY_DECELERATION = 0.1
+# Where a robot says nothing: friction brakes a joint at 1 rad/s², damping takes ten seconds, torque gives 10 rad/s².
+DRY_DECELERATION = 1.0
 DAMPING_RATE = 0.1
 FULL_ACCELERATION = 10.0
 # Parts that contain another: together, the other's coefficients could not be told apart.
@@ -72,7 +72,8 @@ def _motor(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Motor:
 
 def _stribeck(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Stribeck:
     dry = jnp.asarray(start.dry)
-    shape = (10 / np.array(start.scales.speed)) ** 2  # over at a tenth of the usual speed
+    # Over at a hundredth of the usual speed: from a wide curve fits end in one that mimics viscous friction.
+    shape = (100 / np.array(start.scales.speed)) ** 2
     return Stribeck.of(1.2 * dry, dry, start.viscous, shape)
 
 
