@@ -109,10 +109,10 @@ def test_the_chosen_bandwidth_is_nearly_the_best_in_hindsight(swing_up, joint, s
     found = derivatives(y, 1 / 250)
     if kind == "quantised":
         assert found.step == pytest.approx(step, rel=1e-6)
-        assert found.noise == pytest.approx(step / math.sqrt(12), rel=0.15)
+        assert found.noise == pytest.approx(step / math.sqrt(12), rel=0.25)
     else:
         assert found.step == 0
-        assert found.noise == pytest.approx(step, rel=0.15)
+        assert found.noise == pytest.approx(step, rel=0.25)
 
 
 def test_expected_errors_are_roughly_the_real_ones(swing_up):

@@ -1,5 +1,6 @@
 """Recordings: read from logs, checked, resampled, differentiated and diagnosed."""
 
+from diffnea.recordings import public
 from diffnea.recordings.differentiate import JointSmoothing, Smoothed, differentiate, prepare, smooth
 from diffnea.recordings.loading import load_recording, load_recordings, save_recording
 from diffnea.recordings.recording import Recording, RecordingError, Samples, as_list, concatenate, samples_of

@@ -20,8 +20,9 @@ from diffnea.recordings.recording import RecordingError
 ORDER = 4
 # The highest corner, as a share of the Nyquist frequency, and how many corners are tried below it.
 HIGHEST, CORNERS = 0.8, 160
-# Where only noise is left: this share of the Nyquist frequency upwards.
-NOISE_BAND = 0.7
+# Noise is looked for at this share of the Nyquist frequency, or below. Motion shows as accelerations that rise again,
+# towards lower frequencies, by this factor.
+NOISE_BAND, MOTION = 0.7, 10.0
 # A record shorter than this is not smoothed, it is refused.
 FEWEST = 16
 # The record is looked at in overlapping parts; a taper with side lobes at 1e-7 for each.
@@ -123,9 +124,36 @@ def _spectrum(y: np.ndarray) -> Spectrum:
 
 
 def _floor(spectrum: Spectrum) -> float:
-    """Standard deviation of the white noise, from the top of the spectrum."""
-    top = spectrum.omega > NOISE_BAND * np.pi
-    return math.sqrt(float(np.average(spectrum.power[top], weights=spectrum.lines[top])))
+    """Standard deviation of the noise, from where it takes over.
+
+    The forces that move a robot do not grow with frequency, so neither do its accelerations. Coming down from the
+    top, the spectrum of the acceleration falls as long as it is noise; where it is lowest, motion takes over. Noise of
+    real encoders is not quite white, so its level is read in an octave just above that point, not at the top.
+    """
+    omega, power, lines = _bands(spectrum)
+    acceleration = power * omega**4
+    lowest = np.minimum.accumulate(acceleration[::-1])[::-1]
+    moves = np.flatnonzero(acceleration > MOTION * lowest)
+    valley = int(np.argmin(acceleration[moves[-1] :]) + moves[-1]) if len(moves) else len(omega) - 1
+    start = min(1.2 * omega[valley], NOISE_BAND * np.pi)
+    above = (spectrum.omega >= start) & (spectrum.omega <= 2 * start)
+    return math.sqrt(float(np.average(spectrum.power[above], weights=spectrum.lines[above])))
+
+
+def _bands(spectrum: Spectrum) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The spectrum in bands of a quarter octave and at least eight lines: frequency, mean power, lines."""
+    starts, last = [0], len(spectrum.omega)
+    while True:
+        here = starts[-1]
+        lines = np.cumsum(spectrum.lines[here:])
+        wide = np.searchsorted(spectrum.omega, spectrum.omega[here] * 2**0.25)
+        stop = max(int(wide), here + int(np.searchsorted(lines, 8)) + 1)
+        if stop >= last:
+            break
+        starts.append(stop)
+    lines = np.add.reduceat(spectrum.lines, starts)
+    omega = np.add.reduceat(spectrum.omega * spectrum.lines, starts) / lines
+    return omega, np.add.reduceat(spectrum.power * spectrum.lines, starts) / lines, lines
 
 
 def _gain(omega: np.ndarray, corner: float) -> np.ndarray:
