@@ -1,6 +1,6 @@
 """diffnea: learn the physics of a robot from its recordings."""
 
-from diffnea import systems
+from diffnea import actuators, parameters, recordings, systems
 from diffnea.batches import (
     bias_torque,
     coriolis_matrix,
@@ -16,5 +16,7 @@ from diffnea.batches import (
 from diffnea.dynamics import Energy
 from diffnea.formats import RobotFileError, load_robot, save_robot
 from diffnea.kernels import backends
+from diffnea.models import FeedForward, Model
+from diffnea.recordings import Recording, RecordingError, Samples, load_recording
 from diffnea.robot import Limits, Robot, Tree
 from diffnea.spatial import Inertia, Transform
