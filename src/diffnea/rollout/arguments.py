@@ -1,0 +1,99 @@
+"""What a roll-out is asked for, checked: shapes, finite numbers, a time step, a law that fits the robot."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Float
+
+from diffnea.models import AbstractModel
+
+INTEGRATORS = ("auto", "rk4")
+
+
+class Arguments(NamedTuple):
+    """A roll-out's start and time step, in one precision, and its commands: an array of them, or a law."""
+
+    q0: Float[Array, "*#batch n"]
+    qd0: Float[Array, "*#batch n"]
+    u: Float[Array, "*#batch time n"] | None
+    law: Callable[..., Any] | None
+    dt: Float[Array, ""]
+    steps: int
+
+
+def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps) -> Arguments:
+    """The arguments of `rollout`, or one line on what is wrong with them."""
+    if integrator not in INTEGRATORS:
+        raise ValueError(f'rollout: integrator is "{integrator}"; use {" or ".join(INTEGRATORS)}')
+    law = u if callable(u) else None
+    given = {"q0": q0, "qd0": qd0} | ({} if law is not None or u is None else {"u": u})
+    arrays = {name: jnp.asarray(value) for name, value in given.items()}
+    dtype = np.result_type(*(array.dtype for array in arrays.values()))
+    dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.asarray(0.0).dtype
+    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
+    for name, array in arrays.items():
+        _check_array(name, array, model.num_joints)
+    _check_batches({name: array.shape[: -2 if name == "u" else -1] for name, array in arrays.items()})
+    count = _count(arrays.get("u"), steps)
+    arrays.setdefault("u", jnp.zeros((count, model.num_joints), dtype))
+    if law is not None:
+        _check_law(law, model.num_joints, dtype)
+    return Arguments(arrays["q0"], arrays["qd0"], None if law else arrays["u"], law, _time_step(dt, dtype), count)
+
+
+def _check_array(name: str, array: Array, num_joints: int) -> None:
+    least, axes = (2, f"(…, time, {num_joints})") if name == "u" else (1, f"(…, {num_joints})")
+    if array.ndim < least or array.shape[-1] != num_joints:
+        raise ValueError(f"rollout: {name} has shape {array.shape}; it must be {axes}, one column a joint")
+    if isinstance(array, Tracer):
+        return
+    bad = np.argwhere(~np.isfinite(np.asarray(array)))
+    if len(bad):
+        where = ", ".join(map(str, bad[0]))
+        raise ValueError(f"rollout: {name}[{where}] is {float(array[tuple(bad[0])])}; all numbers must be finite")
+
+
+def _check_batches(shapes: dict[str, tuple[int, ...]]) -> None:
+    try:
+        np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(
+            f"rollout: batch axes do not match: {found}; give equal ones, or ones that broadcast"
+        ) from None
+
+
+def _count(u: Array | None, steps: int | None) -> int:
+    if u is None:
+        if steps is None or steps < 1:
+            raise ValueError(f"rollout: steps is {steps}; without recorded commands say how many states, from 1 on")
+        return steps
+    if u.shape[-2] == 0:
+        raise ValueError(f"rollout: u has shape {u.shape}; give at least one row in time")
+    if steps is not None and steps != u.shape[-2]:
+        raise ValueError(
+            f"rollout: steps is {steps}, and u has {u.shape[-2]} rows; leave steps out, there is one a row"
+        )
+    return u.shape[-2]
+
+
+def _time_step(dt: Any, dtype: Any) -> Array:
+    step = jnp.asarray(dt, dtype)
+    if step.ndim:
+        raise ValueError(f"rollout: dt has shape {step.shape}; give one number, in seconds")
+    if not isinstance(step, Tracer) and not 0 < float(step) < np.inf:
+        raise ValueError(f"rollout: dt is {float(step):g} s; it must be finite and above zero")
+    return step
+
+
+def _check_law(law: Callable[..., Any], num_joints: int, dtype: Any) -> None:
+    number, row = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((num_joints,), dtype)
+    found = jax.eval_shape(law, number, row, row)
+    shape = getattr(found, "shape", None)
+    if shape != (num_joints,):
+        what = f"shape {shape}" if shape is not None else f"a {type(found).__name__}"
+        raise ValueError(f"rollout: the law u(t, q, qd) returns {what}; it must return shape ({num_joints},)")

@@ -1,0 +1,96 @@
+"""The time loop: one step after the other under recorded or feedback input, holding the last state that made sense."""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diffnea import batches
+from diffnea.rollout.delay import latest, weights
+
+# A joint this fast, in rad/s or m/s, has left the world: it is caught before numbers overflow, gradients with them.
+ABSURD = 1e6
+
+Step = Callable[..., tuple[Array, Array]]
+
+
+class State(NamedTuple):
+    """Where a roll-out is, whether it still makes sense (1 or 0), and how many steps did."""
+
+    q: Float[Array, " n"]
+    qd: Float[Array, " n"]
+    alive: Float[Array, ""]
+    sound: Float[Array, ""]
+
+
+class Course(NamedTuple):
+    """States in time, the commands given there, and how many steps led to states that make sense."""
+
+    q: Float[Array, "time n"]
+    qd: Float[Array, "time n"]
+    u: Float[Array, "time n"]
+    sound: Float[Array, ""]
+
+
+@lru_cache(maxsize=256)
+def advance(step: Step, known: Any) -> Callable[..., State]:
+    """A step as a kernel that keeps the old state where the new one is no longer finite, or absurd."""
+
+    def advanced(model: Any, u: Array, dt: Array, *parts: Array) -> State:
+        state = State(*parts)
+        q, qd = step(model, state.q, state.qd, u, dt)
+        sense = jnp.all(jnp.isfinite(q)) & (jnp.max(jnp.abs(qd)) < ABSURD)  # comparing with NaN gives False
+        alive = jnp.where(sense, state.alive, 0.0)
+        kept = alive > 0
+        return State(jnp.where(kept, q, state.q), jnp.where(kept, qd, state.qd), alive, state.sound + alive)
+
+    return batches._kernel(advanced, known)
+
+
+def start(q0: Float[Array, " n"], qd0: Float[Array, " n"]) -> State:
+    """The state that a roll-out begins with."""
+    return State(q0, qd0, jnp.ones((), q0.dtype), jnp.zeros((), q0.dtype))
+
+
+def recorded(step: Step, known: Any) -> Callable[..., Course]:
+    """`course(model, q0, qd0, u, late, dt)`: under commands that are known; `late` are those that have arrived."""
+    one = advance(step, known)
+
+    def course(model, q0, qd0, u, late, dt):
+        def body(state, arrived):
+            return one(model, arrived, dt, *state), (state.q, state.qd)
+
+        last, (q, qd) = jax.lax.scan(body, start(q0, qd0), late)
+        return Course(q, qd, u, last.sound)
+
+    return course
+
+
+def feedback(step: Step, known: Any, most_delay: int) -> Callable[..., Course]:
+    """`course(model, q0, qd0, law, delay, times, dt)`: the law looks at the state once a step, and is held in between.
+
+    What a command's delay still keeps back travels along; before the start there was the first command.
+    """
+    one = advance(step, known)
+
+    def course(model, q0, qd0, law, delay, times, dt):
+        shares = weights(delay, most_delay)
+
+        @jax.checkpoint  # a law may be large; its inner values are cheaper to compute again than to keep
+        def command(t, q, qd):
+            return law(t, q, qd).astype(q.dtype)
+
+        def body(carry, t):
+            state, past = carry
+            u = command(t, state.q, state.qd)
+            past = jnp.concatenate([u[None], past[:-1]])
+            return (one(model, latest(shares, past), dt, *state), past), (state.q, state.qd, u)
+
+        first = jnp.broadcast_to(command(times[0], q0, qd0), (most_delay + 1, *q0.shape))
+        (last, _), (q, qd, u) = jax.lax.scan(body, (start(q0, qd0), first), times)
+        return Course(q, qd, u, last.sound)
+
+    return course

@@ -1,0 +1,129 @@
+"""`rollout`: a model from a start into the future, for one start or many."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, ArrayLike, Float, Real
+
+from diffnea import batches
+from diffnea.models import AbstractModel, Model
+from diffnea.rollout import loop
+from diffnea.rollout.arguments import Arguments, checked
+from diffnea.rollout.classical import rk4_step
+from diffnea.rollout.delay import delayed
+from diffnea.rollout.safe import safe_step
+
+
+class Rollout(eqx.Module):
+    """What came of it: row k of every array is the state at `time[k]`, and the command given there.
+
+    `diverged_at` is None when every state makes sense. Otherwise, and always under `jit` and `vmap`, it holds for each
+    roll-out the time in seconds of the first state that does not (infinite where all do); from there on the last state
+    that did is repeated.
+    """
+
+    q: Float[Array, "*batch time n"]
+    qd: Float[Array, "*batch time n"]
+    u: Float[Array, "*batch time n"]
+    time: Float[Array, " time"]
+    diverged_at: Float[Array, "*batch"] | None
+
+
+def rollout(
+    model: AbstractModel,
+    q0: Real[ArrayLike, "*#batch n"],
+    qd0: Real[ArrayLike, "*#batch n"],
+    u: Real[ArrayLike, "*#batch time n"] | Callable[..., Any] | None,
+    dt: Real[ArrayLike, ""],
+    integrator: Literal["auto", "rk4"] = "auto",
+    steps: int | None = None,
+) -> Rollout:
+    """Simulate from `q0`, `qd0` in steps of `dt` seconds; there are as many states as commands, the start included.
+
+    `u` holds recorded commands, row k from `time[k]` to `time[k + 1]`; or it is a law `(t, q, qd) -> u` for one sample,
+    asked once a step; or None. A law and None need `steps`, the number of states. "auto" keeps the model's energy from
+    rising by itself (docs/energy.md) where the model is conserving or bounded, and is Runge-Kutta's method elsewhere;
+    "rk4" is that method always. Leading axes are batch axes. Differentiable in the model, the start and the commands.
+    """
+    given = checked(model, q0, qd0, u, dt, integrator, steps)
+    step = safe_step if integrator == "auto" and model.energy_class != "unbounded" else rk4_step
+    course = _course(step, model, given)
+    time = jnp.arange(given.steps, dtype=course.q.dtype) * given.dt
+    return Rollout(course.q, course.qd, course.u, time, _divergence(course.sound, given))
+
+
+def _divergence(sound: Float[Array, "*batch"], given: Arguments) -> Float[Array, "*batch"] | None:
+    """When the first state that makes no sense would have come; the loop goes one step beyond the last state."""
+    first = sound + 1
+    at = jnp.where(first < given.steps, first * given.dt, jnp.inf)
+    return None if not isinstance(at, Tracer) and np.all(np.isinf(np.asarray(at))) else at
+
+
+def _course(step: loop.Step, model: AbstractModel, given: Arguments) -> loop.Course:
+    leaves, structure = jax.tree.flatten(model)
+    numbers, rest = eqx.partition(given.law, eqx.is_array)
+    shaping = jax.tree.flatten(rest)
+    return _run(
+        step,
+        batches._skeleton(model, structure),
+        batches._whole_numbers(model),
+        (tuple(shaping[0]), shaping[1]),
+        given.steps,
+        leaves,
+        numbers,
+        (given.q0, given.qd0, given.u, given.dt),
+    )
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _run(step, skeleton, known, law, steps: int, leaves, numbers, arrays) -> loop.Course:
+    q0, qd0, u, dt = arrays
+    dtype, n = q0.dtype, q0.shape[-1]
+    leaves, numbers = jax.tree.map(lambda leaf: _cast(leaf, dtype), (leaves, numbers))
+    model = jax.tree.unflatten(skeleton, leaves)
+    batch = np.broadcast_shapes(q0.shape[:-1], qd0.shape[:-1], () if u is None else u.shape[:-2])
+    count = int(np.prod(batch))
+    q0, qd0 = (jnp.broadcast_to(row, (*batch, n)).reshape(count, n) for row in (q0, qd0))
+    if u is None:
+        each = _with_law(step, known, model, eqx.combine(numbers, jax.tree.unflatten(law[1], law[0])), steps, dt)
+        course = jax.vmap(each)(q0, qd0)
+    else:
+        shared = u.ndim == 2
+        rows = u if shared else jnp.broadcast_to(u, (*batch, steps, n)).reshape(count, steps, n)
+        course = jax.vmap(_with_record(step, known, model, dt), (0, 0, None if shared else 0))(q0, qd0, rows)
+    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), course)
+
+
+def _cast(leaf: Any, dtype: Any) -> Array:
+    leaf = jnp.asarray(leaf)
+    return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+
+def _lateness(model: AbstractModel) -> tuple[Array | None, int]:
+    """A model's input delay in samples, one a joint, and what it can be at most."""
+    actuator = model.actuator if isinstance(model, Model) else None
+    return (actuator.delay, actuator.most_delay) if actuator is not None and actuator.most_delay else (None, 0)
+
+
+def _with_record(step, known, model, dt):
+    course = loop.recorded(step, known)
+    delay, most = _lateness(model)
+
+    def each(q0, qd0, u):
+        arrived = u if delay is None else delayed(u, delay, most)
+        return course(model, q0, qd0, u, arrived, dt)
+
+    return each
+
+
+def _with_law(step, known, model, law, steps, dt):
+    delay, most = _lateness(model)
+    course = loop.feedback(step, known, most)
+    times = jnp.arange(steps, dtype=dt.dtype) * dt
+    return lambda q0, qd0: course(model, q0, qd0, law, jnp.zeros_like(q0) if delay is None else delay, times, dt)

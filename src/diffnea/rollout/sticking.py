@@ -1,0 +1,85 @@
+"""Dry friction in a step: which joints are held at rest, which way the others slide, and what stops them on the way."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from diffnea import dynamics
+from diffnea.robot import Robot
+
+# Rounds of projected Gauss-Seidel over the joints that stop in one step. Joints seldom stop together, and each round
+# can only take kinetic energy away, so that an early end is no danger.
+ROUNDS = 4
+
+
+class Modes(NamedTuple):
+    """For one step: `free` is 0 at joints that friction holds, 1 elsewhere; `sliding` the sign with which they go."""
+
+    free: Float[Array, " n"]
+    sliding: Float[Array, " n"]
+
+
+def held(M: Float[Array, "n n"], free: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """The mass matrix with joints held: their rows and columns are those of the identity."""
+    return M * free[:, None] * free[None, :] + jnp.diag(1 - free)
+
+
+def inverse(M: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """The inverse of a small positive definite matrix."""
+    factor = jax.lax.linalg.cholesky(M, symmetrize_input=False)
+    root = jax.lax.linalg.triangular_solve(factor, jnp.eye(len(M), dtype=M.dtype), left_side=True, lower=True)
+    return root.T @ root
+
+
+def modes(
+    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"], dry: Float[Array, " n"]
+) -> Modes:
+    """What each joint does in this step; `tau` is every torque but dry friction, `dry` its greatest size.
+
+    A joint at rest is held if friction is strong enough to hold it while the others move; it breaks away otherwise.
+    """
+    resting = jnp.where((qd == 0) & (dry > 0), 1.0, 0.0).astype(qd.dtype)
+    qdd = dynamics.constrained(robot, q, qd, tau - dry * jnp.sign(qd), 1 - resting)
+    pull = tau - dynamics.rnea(robot, q, qd, qdd)  # what friction must withstand
+    stuck = jnp.where(jnp.abs(pull) <= dry, resting, 0.0)
+    return Modes(1 - stuck, jnp.where(resting > 0, (1 - stuck) * jnp.sign(pull), jnp.sign(qd)))
+
+
+class Stop(NamedTuple):
+    """What happened to joints that turned round: the change of velocity and position, and 1 where a joint stays."""
+
+    qd: Float[Array, " n"]
+    shift: Float[Array, " n"]
+    happened: Float[Array, ""]
+
+
+def stop(
+    inverse_mass: Float[Array, "n n"],
+    way: Float[Array, " n"],
+    qd_old: Float[Array, " n"],
+    qd_new: Float[Array, " n"],
+    dry: Float[Array, " n"],
+    dt: float | Array,
+) -> Stop:
+    """Joints that crossed zero on their way: friction turns with them from the crossing on, and may stop them.
+
+    From then until the step's end the friction that was taken, `−dry·way`, should have been up to `+dry·way`. So an
+    impulse between 0 and `2·dry` times that time is missing: as much as stops the joint, or all of it.
+    """
+    speed, before = way * qd_new, way * qd_old
+    crossed = (speed < 0) & (dry > 0)
+    late = jnp.where(crossed, dt * speed / jnp.where(crossed, speed - before, 1.0), 0.0)
+    most = 2 * dry * late
+    impulse, qd = [jnp.zeros((), qd_new.dtype)] * len(way), qd_new
+    for _ in range(ROUNDS):
+        for i in range(len(way)):
+            wanted = impulse[i] - way[i] * qd[i] / inverse_mass[i, i]
+            taken = jnp.clip(wanted, 0.0, most[i])
+            qd = qd + inverse_mass[:, i] * (way[i] * (taken - impulse[i]))
+            impulse[i] = taken
+    impulses = jnp.stack(impulse)
+    stays = crossed & (impulses < most)
+    shift = inverse_mass @ (way * impulses * late) / 2
+    return Stop(jnp.where(stays, 0.0, qd), shift, jnp.max(jnp.where(crossed, 1.0, 0.0)).astype(qd.dtype))
