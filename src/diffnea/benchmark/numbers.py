@@ -1,0 +1,86 @@
+"""What is measured in a cell: the numbers and arrays of a record, and how they become strict JSON.
+
+Numbers that are not finite, or not known, are None (`null` in JSON): the error of a roll-out that diverged, the truth
+of a real machine.
+"""
+
+import math
+from typing import Any, TypedDict
+
+import numpy as np
+
+HORIZONS = (0.1, 0.5, 1.0, 2.0)  # s
+INTEGRATORS = ("rk4", "auto")  # the paper's, and the package's own
+RANGES = ("inside", "doubled")  # start velocities as in the data, and twice as fast
+
+
+class FitNumbers(TypedDict):
+    """How the fit went."""
+
+    seconds: float  # wall time, compilation included
+    compile_seconds: float  # of these, spent on making programs
+    loss: float | None
+    converged: bool
+    verdict: str
+    method: str
+
+
+class RolloutNumbers(TypedDict):
+    """How recorded motion is predicted under its recorded input, over all windows."""
+
+    horizons: dict[str, float | None]  # seconds → median over windows of RMS error ÷ the joints' standard deviation
+    valid_time_10: float  # s until the error first passes 10 % of the standard deviation; mean over windows
+    valid_time_40: float
+    diverged: float  # share of windows
+
+
+class EnergyNumbers(TypedDict):
+    """What energy does without input, over all starts."""
+
+    own_gain: float | None  # share of roll-outs in which the model's own energy rises above where it began
+    true_gain: float | None  # the same for the energy of the true system
+    diverged: float  # share of roll-outs
+
+
+class Observable(TypedDict):
+    """A physical number that motion can show."""
+
+    name: str
+    unit: str
+    value: float | None
+    truth: float | None
+    nominal: float | None  # of the data sheet
+
+
+class Numbers(TypedDict):
+    """All numbers of a cell."""
+
+    title: str  # of the data set: uniform, simulated, real or stand-in
+    energy_class: str
+    fit: FitNumbers
+    nmse: dict[str, float | None]  # of accelerations: "mean", and each joint by name
+    rollout: dict[str, RolloutNumbers]  # by integrator
+    energy: dict[str, dict[str, EnergyNumbers]]  # by range, then integrator
+    observables: list[Observable]
+
+
+# Arrays beside the numbers: `time` (t,), `measured_q`, `rk4_q` and `auto_q` (window, t, n) of a few windows;
+# `energy_time` (e,) and `energy_<range>_<integrator>` (start, e): energy since the start, as a share of what it takes
+# to swing the pole up, true where the truth is known and the model's own elsewhere.
+
+
+def strict(value: Any) -> Any:
+    """The same as plain JSON values: numpy numbers become Python's, what is not finite becomes None."""
+    if isinstance(value, dict):
+        return {str(key): strict(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [strict(part) for part in value]
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -1,0 +1,198 @@
+"""Charts as SVG text: lines over time, dots on a scale, bars. Colours are CSS classes, so that they follow the theme.
+
+Drawn here and not in the browser: a page of several hundred curves opens at once, prints as it looks, and each chart is
+also a file. The page's script adds what answers to the pointer.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+MARGIN = 46.0  # px left of a chart with numbers on its y axis
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve; `kind` is its CSS class, `name` what the pointer is told."""
+
+    x: np.ndarray
+    y: np.ndarray
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Curves over one another on shared axes; what leaves `y_range` is cut off at the frame."""
+
+    y_label: str
+    lines: Sequence[Line]
+    y_range: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A named row of dots or bar pieces: (value, CSS class, what the pointer is told)."""
+
+    name: str
+    kind: str
+    values: Sequence[tuple[float, str, str]]
+
+
+def lines(panels: Sequence[Panel], x_label: str, title: str, width: float = 360.0, height: float = 112.0) -> str:
+    """Panels below each other over one x axis."""
+    spans = [line.x for panel in panels for line in panel.lines if len(line.x)]
+    low, high = (min(x[0] for x in spans), max(x[-1] for x in spans)) if spans else (0.0, 1.0)
+    across = _Scale(float(low), float(high), MARGIN, width - 8)
+    parts = []
+    for k, panel in enumerate(panels):
+        top = 8.0 + k * (height + 12)
+        parts.append(_panel(panel, across, top, height))
+    bottom = 8.0 + len(panels) * (height + 12) - 12
+    parts.append(_x_axis(across, bottom, x_label))
+    return _svg(width, bottom + 34, title, parts)
+
+
+def dots(
+    rows: Sequence[Row],
+    x_label: str,
+    title: str,
+    span: tuple[float, float],
+    log: bool = True,
+    reference: float | None = None,
+    width: float = 360.0,
+) -> str:
+    """One row a name, its values as dots; values outside `span` sit at its edge, those that are not finite too."""
+    across = _Scale(*span, 130.0, width - 12, log)
+    bottom = 8.0 + 15 * len(rows)
+    parts = [_grid(across, 8.0, bottom)]
+    if reference is not None:
+        parts.append(f'<path class="reference" d="M{across(reference):.1f} 8V{bottom}"/>')
+    for k, row in enumerate(rows):
+        y = 8 + 15 * k + 7.5
+        parts.append(_row_name(row, y))
+        for value, kind, told in row.values:
+            x = across(value if math.isfinite(value) else span[1])
+            shape = f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"'
+            parts.append(f'{shape} data-model="{escape(row.name)}"><title>{escape(told)}</title></circle>')
+    parts.append(_x_axis(across, bottom, x_label))
+    return _svg(width, bottom + 34, title, parts)
+
+
+def bars(rows: Sequence[Row], x_label: str, title: str, width: float = 360.0) -> str:
+    """One row a name, its values as pieces of a bar."""
+    longest = max((sum(value for value, *_ in row.values) for row in rows), default=1.0) or 1.0
+    across = _Scale(0.0, longest * 1.05, 130.0, width - 12)
+    bottom = 8.0 + 15 * len(rows)
+    parts = [_grid(across, 8.0, bottom)]
+    for k, row in enumerate(rows):
+        y, start = 8.0 + 15 * k, 0.0
+        parts.append(_row_name(row, y + 7.5))
+        for value, kind, told in row.values:
+            x, end = across(start), across(start + value)
+            box = f'<rect class="bar {kind}" x="{x:.1f}" y="{y + 3}" width="{max(end - x, 0):.1f}" height="9"'
+            parts.append(f"{box}><title>{escape(told)}</title></rect>")
+            start += value
+    parts.append(_x_axis(across, bottom, x_label))
+    return _svg(width, bottom + 34, title, parts)
+
+
+class _Scale:
+    """Numbers to pixels, linear or logarithmic, and the ticks between."""
+
+    def __init__(self, low: float, high: float, start: float, end: float, log: bool = False):
+        self.log = log
+        high = high if high > low else low + 1.0
+        self.low, self.high = (math.log10(low), math.log10(high)) if log else (low, high)
+        self.start, self.end = start, end
+
+    def __call__(self, value: float) -> float:
+        value = math.log10(max(value, 1e-300)) if self.log else value
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return self.start + share * (self.end - self.start)
+
+    def map(self, values: np.ndarray) -> np.ndarray:
+        """As the scale itself, without an edge: the frame cuts."""
+        share = (
+            np.clip(values, self.low - 3 * (self.high - self.low), self.high + 3 * (self.high - self.low))
+        ) - self.low
+        return self.start + share / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self, count: int) -> list[tuple[float, str]]:
+        if self.log:
+            stride = max(1, math.ceil((self.high - self.low) / count))
+            powers = range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1)
+            return [(self(10.0**p), _power(p)) for p in powers if p % stride == 0]
+        step = _step((self.high - self.low) / count)
+        first = math.ceil(self.low / step - 1e-9)
+        last = math.floor(self.high / step + 1e-9)
+        return [(self(k * step), f"{k * step:.6g}") for k in range(first, last + 1)]
+
+
+def _power(exponent: int) -> str:
+    return f"{10.0**exponent:g}" if -3 <= exponent <= 3 else "1e" + f"{exponent}".replace("-", "−")
+
+
+def _step(rough: float) -> float:
+    size = 10.0 ** math.floor(math.log10(rough))
+    return next((m * size for m in (1, 2, 5) if m * size >= rough * (1 - 1e-9)), 10 * size)
+
+
+def _panel(panel: Panel, across: _Scale, top: float, height: float) -> str:
+    up = _Scale(*panel.y_range, top + height, top)
+    left, right = across.start, across.end
+    parts = [f'<svg class="frame" x="{left}" y="{top}" width="{right - left}" height="{height}"']
+    parts[0] += f' viewBox="{left} {top} {right - left} {height}" overflow="hidden">'
+    parts += [f'<path class="grid" d="M{left} {y:.1f}H{right}"/>' for y, _ in up.ticks(4)]
+    parts += [f'<path class="grid" d="M{x:.1f} {top}V{top + height}"/>' for x, _ in across.ticks(6)]
+    parts += [_curve(line, across, up) for line in panel.lines]
+    parts.append("</svg>")
+    parts.append(f'<rect class="box" x="{left}" y="{top}" width="{right - left}" height="{height}"/>')
+    parts += [f'<text class="tick end" x="{left - 4}" y="{y + 3.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
+    middle = top + height / 2
+    parts.append(f'<text class="axis" transform="translate(10 {middle}) rotate(-90)">{escape(panel.y_label)}</text>')
+    return "".join(parts)
+
+
+def _curve(line: Line, across: _Scale, up: _Scale) -> str:
+    steps = list(_path(across.map(line.x), up.map(np.asarray(line.y, float))))
+    name = escape(line.name)
+    return f'<path class="curve {line.kind}" data-model="{name}" d="{"".join(steps)}"><title>{name}</title></path>'
+
+
+def _path(x: np.ndarray, y: np.ndarray) -> Iterable[str]:
+    """A path in tenths of a pixel, broken where there is no number."""
+    pen = "M"
+    for a, b in zip(x, y, strict=True):
+        if not math.isfinite(b):
+            pen = "M"
+            continue
+        yield f"{pen}{a:.1f} {b:.1f}"
+        pen = "L"
+
+
+def _grid(across: _Scale, top: float, bottom: float) -> str:
+    return "".join(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>' for x, _ in across.ticks(5))
+
+
+def _row_name(row: Row, y: float) -> str:
+    label = f'<text class="name" x="124" y="{y + 3.5:.1f}" data-model="{escape(row.name)}">{escape(row.name)}</text>'
+    return label + f'<circle class="dot {row.kind} small" cx="4" cy="{y:.1f}" r="2.5"/>'
+
+
+def _x_axis(across: _Scale, bottom: float, label: str) -> str:
+    ticks = "".join(f'<text class="tick" x="{x:.1f}" y="{bottom + 13}">{_minus(t)}</text>' for x, t in across.ticks(5))
+    middle = (across.start + across.end) / 2
+    return f'{ticks}<text class="axis" x="{middle}" y="{bottom + 28}">{escape(label)}</text>'
+
+
+def _minus(text: str) -> str:
+    return escape(text.replace("-", "−"))
+
+
+def _svg(width: float, height: float, title: str, parts: Sequence[str]) -> str:
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="chart" viewBox="0 0 {width:.0f} {height:.0f}" role="img"'
+    return f'{head} aria-label="{escape(title)}">{"".join(parts)}</svg>'
