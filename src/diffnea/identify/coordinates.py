@@ -1,0 +1,173 @@
+"""Physical coordinates: what was learned, as masses, moments, placements and coefficients instead of free numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diffnea import kernels
+from diffnea.identify.regrouping import echelon
+from diffnea.robot import Robot
+
+_INERTIAL = (
+    ("m", "kg"),
+    *((f"m·c_{axis}", "kg·m") for axis in "xyz"),
+    *((f"J_{axes}", "kg·m²") for axes in ("xx", "xy", "yy", "xz", "yz", "zz")),
+)
+_PLACEMENT = (*((axis, "m") for axis in "xyz"), *((f"turn_{axis}", "rad") for axis in "xyz"))
+# Physical numbers whose slopes are this much smaller than their size do not move with what is learned.
+_STILL = 1e-13
+
+
+@dataclass(frozen=True)
+class Coordinate:
+    """One physical number: its symbol and whose it is, as m of the cart."""
+
+    symbol: str
+    owner: str  # a link, a joint, or nothing for a number without physical name
+    index: int  # of the link or joint, −1 for a number without physical name
+    kind: str  # "inertia", "armature", "kinematics", "actuator" or "other"
+    unit: str
+    per: str = ""  # what it is divided by
+
+    @property
+    def name(self) -> str:
+        """As "m(cart)", without what it is divided by."""
+        return f"{self.symbol}({self.owner})" if self.owner else self.symbol
+
+    @property
+    def positive(self) -> bool:
+        """Whether it cannot be negative."""
+        frictions = self.kind == "actuator" and "friction" in self.symbol
+        return self.symbol in ("m", "J_xx", "J_yy", "J_zz", "armature") or frictions
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """As many independent physical numbers as are learned, with their sizes and their slopes in θ."""
+
+    entries: tuple[Coordinate, ...]
+    values: Float[np.ndarray, " k"]
+    scales: Float[np.ndarray, " k"]  # natural size, never zero
+    inverse: Float[np.ndarray, "p k"]  # ∂θ/∂x
+    robot_slopes: Float[np.ndarray, "z k"]  # of `robot_vector` in these
+
+
+def robot_vector(robot: Robot, reference: Robot) -> Float[Array, " z"]:
+    """All physical numbers of a robot: (10 n) inertia, (n) armature, (3 n) translations, (3 n) turns from `reference`.
+
+    A turn is the small rotation about the link's axes that takes the reference's placement to this one.
+    """
+    relative = jnp.matrix_transpose(reference.placement.rotation) @ robot.placement.rotation
+    twice = relative - jnp.matrix_transpose(relative)
+    turn = jnp.stack([twice[:, 2, 1], twice[:, 0, 2], twice[:, 1, 0]], axis=1) / 2
+    parts = (robot.inertia.parameters, robot.armature, robot.placement.translation, turn)
+    return jnp.concatenate([part.ravel() for part in parts])
+
+
+def robot_coordinates(robot: Robot) -> list[Coordinate]:
+    """What stands in `robot_vector`."""
+    links, joints = list(enumerate(robot.link_names)), list(enumerate(robot.joint_names))
+    units = ["kg·m²" if turns else "kg" for turns in robot.tree.revolute]
+    inertia = [Coordinate(symbol, link, i, "inertia", unit) for i, link in links for symbol, unit in _INERTIAL]
+    rotors = [Coordinate("armature", joint, i, "armature", units[i]) for i, joint in joints]
+    slides = [Coordinate(s, joint, i, "kinematics", unit) for i, joint in joints for s, unit in _PLACEMENT[:3]]
+    turns = [Coordinate(s, joint, i, "kinematics", unit) for i, joint in joints for s, unit in _PLACEMENT[3:]]
+    return inertia + rotors + slides + turns
+
+
+def actuator_vector(actuator: Any) -> Float[Array, " a"]:
+    """The actuator's coefficients one after the other."""
+    parts = [jnp.ravel(quantity.values) for quantity in actuator.physical()]
+    return jnp.concatenate(parts) if parts else jnp.zeros(0)
+
+
+def actuator_coordinates(robot: Robot, actuator: Any) -> list[Coordinate]:
+    """What stands in `actuator_vector`."""
+    return [
+        Coordinate(quantity.name, joint, i, "actuator", quantity.unit_of(bool(robot.tree.revolute[i])))
+        for quantity in actuator.physical()
+        for i, joint in enumerate(robot.joint_names)
+    ]
+
+
+def physical_coordinates(
+    unpack: Callable[[Array], Any], theta: np.ndarray, labels: tuple[str, ...], tolerance: float
+) -> Coordinates:
+    """Independent physical numbers that move with θ, then the entries of θ that move none, as a network's weights."""
+    point = jnp.asarray(theta)
+    model = unpack(point)
+
+    def vector(theta, reference):
+        found = unpack(theta)
+        return jnp.concatenate([robot_vector(found.robot, reference), actuator_vector(found.actuator)])
+
+    values, slopes = value_and_slopes(vector, point, model.robot)
+    entries = robot_coordinates(model.robot) + actuator_coordinates(model.robot, model.actuator)
+    scales = _scales(entries, values, model.robot)
+    free = [Coordinate(label, "", -1, "other", "") for label in labels]
+    count = len(robot_coordinates(model.robot))
+    names, sizes = entries + free, np.concatenate([scales, np.ones(len(free))])
+    rows = np.concatenate([slopes, np.eye(len(theta))]) / sizes[:, None]
+    moving = np.flatnonzero(np.abs(rows).max(axis=1, initial=0.0) > _STILL)
+    kept = moving[list(echelon(rows[moving].T, tolerance).independent)]
+    places = tuple(int(i) if i < count else -1 for i in kept)
+    inverse = _inverse(rows[kept]) / sizes[kept]
+    robot_slopes = slopes[:count] @ inverse
+    for k, place in enumerate(places):
+        if place >= 0:  # exactly, where the product has rounding
+            robot_slopes[place] = np.eye(len(kept))[k]
+    chosen = tuple(names[i] for i in kept)
+    return Coordinates(chosen, np.concatenate([values, theta])[kept], sizes[kept], inverse, robot_slopes)
+
+
+def plain_coordinates(theta: np.ndarray, labels: tuple[str, ...]) -> Coordinates:
+    """The entries of θ themselves, for models without physics."""
+    entries = tuple(Coordinate(label, "", -1, "other", "") for label in labels)
+    return Coordinates(entries, theta, np.maximum(np.abs(theta), 1.0), np.eye(len(theta)), np.zeros((0, len(theta))))
+
+
+def value_and_slopes(function: Callable[..., Array], point: Array, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
+    """A function's value and Jacobian at a point, as a kernel: XLA would take seconds to compile them."""
+
+    def both(point, *rest):
+        return function(point, *rest), jax.jacfwd(function)(point, *rest)
+
+    value, slopes = kernels.compile(both)(point, *rest)
+    return np.asarray(value, float), np.asarray(slopes, float)
+
+
+def _inverse(slopes: np.ndarray) -> np.ndarray:
+    """The inverse of scaled slopes; its columns are scaled too, because a thin body's numbers barely move it."""
+    norms = np.linalg.norm(slopes, axis=0)
+    norms[norms == 0] = 1.0
+    return np.linalg.pinv(slopes / norms, rcond=1e-12) / norms[:, None]
+
+
+def _scales(entries: list[Coordinate], values: np.ndarray, robot: Robot) -> np.ndarray:
+    """The natural size of each number: of a link's moments by its mass and extent, of a coefficient by its like."""
+    inertia = np.asarray(robot.inertia.parameters, float)
+    mass, moment = np.abs(inertia[:, 0]), np.abs(inertia[:, [4, 6, 9]]).sum(axis=1) / 2
+    mass = np.maximum(mass, 1e-3 * mass.max(initial=1e-9))
+    lengths = np.linalg.norm(np.asarray(robot.placement.translation, float), axis=1)
+    length = max(float(np.sqrt(moment.sum() / mass.sum())), float(lengths.mean()) if len(lengths) else 0.0, 1e-6)
+    moment = np.maximum(moment, 1e-3 * mass * length**2)
+    force = mass.sum() * np.linalg.norm(np.asarray(robot.gravity)) + mass.sum() * length
+
+    def size(i: int, entry: Coordinate) -> float:
+        if entry.kind == "inertia":
+            extent = {"m": mass, "J": moment}.get(entry.symbol.split("_")[0], np.sqrt(mass * moment))
+            return float(extent[entry.index])
+        if entry.kind == "armature":
+            return float(max(values[i], moment.mean() if entry.unit == "kg·m²" else mass.mean()))
+        if entry.kind == "kinematics":
+            return length if entry.unit == "m" else 1.0
+        like = max(abs(values[k]) for k, other in enumerate(entries) if other.symbol == entry.symbol)
+        typical = 1e-2 * force * (length if "N·m" in entry.unit else 1.0) if entry.unit.startswith("N") else 1e-9
+        return float(max(abs(values[i]), 0.1 * like, typical))
+
+    return np.array([size(i, entry) for i, entry in enumerate(entries)])

@@ -1,0 +1,202 @@
+"""Identifiability of a fitted problem: structure first, then these data, then quantities and words."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from diffnea.identify import words
+from diffnea.identify.combinations import LEAK, Combination, Estimate, Identifiability
+from diffnea.identify.coordinates import Coordinate, Coordinates, physical_coordinates, plain_coordinates
+from diffnea.identify.linearised import Linearised
+from diffnea.identify.observables import Observable, observables
+from diffnea.identify.regrouping import Echelon, echelon, unscaled
+from diffnea.identify.scale import divided, divided_observable, reference_force
+from diffnea.identify.structure import structural_jacobian
+from diffnea.identify.uncertainty import Noise, noise, uncertainty
+from diffnea.models import Model
+
+# Columns closer than this to a sum of others are that sum: exact derivatives differ from it by rounding only.
+_EXACT = {"float64": 1e-7, "float32": 3e-3}
+# A quantity adds to those chosen if it leaves their span by this angle, in units of the noise.
+_NEW = 1e-2
+# A parameter with less effect than this share of the largest has none.
+_SILENT = 1e-10
+
+
+def analyse(problem: Linearised) -> Identifiability:
+    """What a fit's data determine, with intervals, and what they do not, in words."""
+    model = problem.unpack(jnp.asarray(problem.theta))
+    view = _physical_view(problem) if isinstance(model, Model) else _plain_view(problem)
+    found = _noise(problem, len(view.structure.independent))
+    data, silent = _excited(view, found)
+    estimate = _estimate(problem, view, data, found)
+    physical = isinstance(model, Model)
+    return Identifiability(
+        combinations=tuple(_combinations(problem, view, model, estimate)) if physical else (),
+        unknown=tuple(_unknown(view, data, silent, model)) if physical else (),
+        rank=len(estimate.own),
+        structural_rank=len(view.structure.independent),
+        unknowns=len(problem.theta),
+        noise_variance=found.variance,
+        effective_samples=found.effective_samples,
+        estimate=estimate,
+        theta=problem.theta,
+        unpack=problem.unpack,
+    )
+
+
+@dataclass(frozen=True)
+class _View:
+    """A problem in physical coordinates, and which sums of them some recording could determine."""
+
+    coordinates: Coordinates
+    jacobian: np.ndarray
+    structure: Echelon
+    exact: float
+    reference: int | None = None  # what forces are divided by, where their scale is not known
+    commanded: bool = True
+
+
+def _plain_view(problem: Linearised) -> _View:
+    coordinates = plain_coordinates(problem.theta, problem.labels)
+    exact = _EXACT[str(jnp.asarray(problem.theta).dtype)]
+    found = echelon(problem.jacobian * coordinates.scales, exact)
+    return _View(coordinates, problem.jacobian, unscaled(found, coordinates.scales), exact)
+
+
+def _physical_view(problem: Linearised) -> _View:
+    exact = _EXACT[str(jnp.asarray(problem.theta).dtype)]
+    coordinates = physical_coordinates(problem.unpack, problem.theta, problem.labels, exact)
+    jacobian = problem.jacobian @ coordinates.inverse
+    rows = structural_jacobian(problem.unpack, problem.theta, coordinates, "kinematics" in problem.learned)
+    rows = _with_late_effects(rows, jacobian, coordinates)
+    reference, commanded = reference_force(coordinates, rows, exact), True
+    if reference is None:
+        reference, commanded = reference_force(coordinates, jacobian, exact, commanded=False), False
+    if reference is not None:
+        coordinates, change = divided(coordinates, reference)
+        rows, jacobian = rows @ change, jacobian @ change
+    structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
+    return _View(coordinates, jacobian, structure, exact, reference, commanded)
+
+
+def _with_late_effects(rows: np.ndarray, jacobian: np.ndarray, coordinates: Coordinates) -> np.ndarray:
+    """A delay changes residuals, but no torque at one instant: what the data see of it is added as a row."""
+    known, seen = (np.linalg.norm(slopes * coordinates.scales, axis=0) for slopes in (rows, jacobian))
+    late = (known <= _SILENT * known.max(initial=0.0)) & (seen > _SILENT * seen.max(initial=0.0))
+    late &= np.array([entry.kind in ("actuator", "other") for entry in coordinates.entries], bool)
+    return np.concatenate([rows, np.eye(len(late))[late] / coordinates.scales])
+
+
+def _noise(problem: Linearised, unknowns: int) -> Noise:
+    ordered = problem.dt is not None
+    return noise(problem.residuals, problem.joint, problem.sample, problem.segment, unknowns, ordered)
+
+
+def _excited(view: _View, found: Noise) -> tuple[Echelon, np.ndarray]:
+    """Which of the structure's sums these data determine better than to their own size, and which had no effect."""
+    own = list(view.structure.independent)
+    sizes = np.max(np.abs(view.structure.rows) * view.coordinates.scales, axis=1, initial=0.0)
+    columns = view.jacobian[:, own] * sizes
+    spread = len(columns) / max(found.effective_samples, 1.0)
+    least = np.sqrt(found.variance * spread)
+    lengths = np.linalg.norm(columns, axis=0)
+    silent = lengths <= _SILENT * lengths.max(initial=0.0)
+    return unscaled(echelon(columns, view.exact, least, pivoted=True), sizes), silent
+
+
+def _estimate(problem: Linearised, view: _View, data: Echelon, found: Noise) -> Estimate:
+    own = tuple(view.structure.independent[i] for i in data.independent)
+    sums, slopes = data.rows @ view.structure.rows, view.jacobian[:, list(own)]
+    spread = uncertainty(slopes, problem.residuals, problem.sample, problem.segment, found, problem.dt is not None)
+    return Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread)
+
+
+def _combinations(problem: Linearised, view: _View, model: Model, estimate: Estimate) -> list[Combination]:
+    coordinates, kinematics = view.coordinates, "kinematics" in problem.learned
+    seen = observables(model.robot, coordinates.robot_slopes, kinematics)
+    if view.reference is not None:
+        seen = [divided_observable(each, coordinates, view.reference) for each in seen]
+    if kinematics:
+        return _chosen(coordinates, seen, estimate)
+    return [
+        _sum(coordinates, estimate, row, seen) for row, i in enumerate(estimate.own) if _named(coordinates.entries[i])
+    ]
+
+
+def _named(entry: Coordinate) -> bool:
+    return entry.kind != "other"
+
+
+def _sum(coordinates: Coordinates, estimate: Estimate, row: int, seen: list[Observable]) -> Combination:
+    """One of the sums, and the observable that it is."""
+    own, slopes = coordinates.entries[estimate.own[row]], estimate.sums[row]
+    part = [entry for entry, weight in zip(coordinates.entries, slopes, strict=True) if weight]
+    positive = all(entry.positive for entry in part) and bool(np.all(slopes >= 0))
+    found = estimate.interval(float(slopes @ coordinates.values), slopes, positive)
+    text = words.formula(coordinates.entries, slopes, estimate.own[row])
+    meaning = _meaning(slopes * coordinates.scales, seen, coordinates.scales)
+    return Combination(text, own.unit, own.kind, found.value, found.std, found.lower, found.upper, meaning)
+
+
+def _meaning(slopes: np.ndarray, seen: list[Observable], scales: np.ndarray) -> str:
+    """The first observable that is this sum, or a multiple of it."""
+    for each in seen:
+        other = each.slopes * scales
+        factor = float(other @ slopes) / float(slopes @ slopes)
+        if factor and np.linalg.norm(other - factor * slopes) <= LEAK * np.linalg.norm(other):
+            sign = "−" if factor < 0 else ""
+            return f"{sign}{each.name}" + ("" if abs(abs(factor) - 1) < LEAK else f" / {abs(factor):.4g}")
+    return ""
+
+
+def _chosen(coordinates: Coordinates, seen: list[Observable], estimate: Estimate) -> list[Combination]:
+    """Independent quantities in order of simplicity, until there are as many as the data determine."""
+    singles = [_single(coordinates, i) for i, entry in enumerate(coordinates.entries) if _named(entry)]
+    candidates = [each for each in singles if each.kind == "actuator"] + seen
+    candidates += [each for each in singles if each.kind != "actuator"]
+    candidates += [_local(coordinates, estimate, row) for row in range(len(estimate.own))]
+    basis, chosen = np.zeros((len(estimate.own), 0)), []
+    for each in candidates:
+        found = estimate.interval(each.value, each.slopes, each.positive)
+        effect = estimate.uncertainty.root.T @ each.slopes[list(estimate.own)]
+        rest = effect - basis @ (basis.T @ effect)
+        if found.determined and np.linalg.norm(rest) > _NEW * np.linalg.norm(effect):
+            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+            numbers = found.value, found.std, found.lower, found.upper
+            chosen.append(Combination(each.name, each.unit, each.kind, *numbers))
+    return chosen
+
+
+def _single(coordinates: Coordinates, i: int) -> Observable:
+    entry = coordinates.entries[i]
+    slopes = np.eye(len(coordinates.entries))[i]
+    return Observable(entry.name, entry.unit, entry.kind, float(coordinates.values[i]), slopes, entry.positive)
+
+
+def _local(coordinates: Coordinates, estimate: Estimate, row: int) -> Observable:
+    """A sum that has no simpler form, by its largest terms."""
+    slopes, own = estimate.sums[row], estimate.own[row]
+    sizes = np.abs(slopes) * coordinates.scales
+    large = np.where(sizes >= np.sort(sizes)[-min(3, len(sizes))], slopes, 0.0)
+    entry = coordinates.entries[own]
+    name = words.formula(coordinates.entries, np.where(np.arange(len(slopes)) == own, 1.0, large), own)
+    more = "" if np.count_nonzero(large) >= np.count_nonzero(slopes) else " + …"
+    return Observable(f"{name}{more}", entry.unit, entry.kind, float(slopes @ coordinates.values), slopes)
+
+
+def _unknown(view: _View, data: Echelon, silent: np.ndarray, model: Model) -> list[str]:
+    """What cannot be known from any recording, then what these do not tell."""
+    entries, structure = view.coordinates.entries, view.structure
+    scale, skip = [], view.reference
+    if skip is not None:
+        scale = [words.scale_sentence(entries[skip], view.commanded)]
+    rows = [words.formula(entries, row, own) for row, own in zip(structure.rows, structure.independent, strict=True)]
+    owners = [entries[i] for i in structure.independent]
+    known = [i == skip for i in structure.independent]
+    return (
+        scale
+        + words.structural_sentences(entries, structure, model.robot, skip)
+        + words.data_sentences(rows, owners, data, silent, known)
+    )

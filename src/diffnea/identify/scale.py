@@ -1,0 +1,71 @@
+"""Scale: where no force is known, only ratios of masses, frictions and gains can be; the coordinates become these."""
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.coordinates import Coordinate, Coordinates
+from diffnea.identify.observables import Observable
+
+_GAINS = ("command gain", "torque per volt")
+_LIMITS = ("saturation",)
+
+
+def reference_force(
+    coordinates: Coordinates, rows: Float[np.ndarray, "rows k"], exact: float, commanded: bool = True
+) -> int | None:
+    """The number that the others are to be divided by, if a common factor on all forces changes no row; else None."""
+    shares = np.where(_forces(coordinates), coordinates.values, 0.0)
+    together = np.linalg.norm(rows @ shares)
+    apart = np.linalg.norm(rows * shares, axis=0)
+    if not np.any(apart) or together > exact * apart.max():
+        return None
+    gains = [entry.symbol in _GAINS for entry in coordinates.entries]
+    eligible = gains if commanded and np.any(apart * gains) else [each.kind != "other" for each in coordinates.entries]
+    return int(np.argmax(apart * eligible))
+
+
+def _forces(coordinates: Coordinates) -> np.ndarray:
+    """Which numbers are proportional to forces at given motion and command."""
+    return np.array([_is_force(entry) for entry in coordinates.entries], bool)
+
+
+def _is_force(entry: Coordinate) -> bool:
+    driven = entry.symbol in (*_GAINS, *_LIMITS) or entry.unit.startswith("N")
+    return entry.kind in ("inertia", "armature") or (entry.kind == "actuator" and driven)
+
+
+def divided(coordinates: Coordinates, reference: int) -> tuple[Coordinates, Float[np.ndarray, "k k"]]:
+    """The same with forces in units of the reference, `x_i / x_ref`, and the slopes of the old ones in these."""
+    values, by = coordinates.values, coordinates.values[reference]
+    forces = _forces(coordinates)
+    forces[reference] = False
+    change = np.diag(np.where(forces, by, 1.0))  # ∂x/∂y
+    change[:, reference] = np.where(forces, values / by, change[:, reference])
+    name = coordinates.entries[reference].name
+    unit = coordinates.entries[reference].unit
+    new = Coordinates(
+        tuple(
+            replace(entry, per=name, unit=_per(entry.unit, unit)) if force else entry
+            for entry, force in zip(coordinates.entries, forces, strict=True)
+        ),
+        np.where(forces, values / by, values),
+        np.where(forces, coordinates.scales / abs(by), coordinates.scales),
+        coordinates.inverse @ change,
+        coordinates.robot_slopes @ change,
+    )
+    return new, change
+
+
+def divided_observable(seen: Observable, coordinates: Coordinates, reference: int) -> Observable:
+    """The same of a mass matrix entry or gravity torque; coordinates already divided."""
+    by, entry = coordinates.values[reference], coordinates.entries[reference]
+    slopes = seen.slopes / by
+    slopes[reference] -= seen.value / by**2
+    unit = _per(seen.unit, entry.unit)
+    return replace(seen, name=f"{seen.name} / {entry.name}", unit=unit, value=seen.value / by, slopes=slopes)
+
+
+def _per(unit: str, by: str) -> str:
+    return unit if by == "per unit" else f"{unit} / ({by})"

@@ -1,0 +1,134 @@
+"""Uncertainty: the covariance of estimates from residuals that are correlated in time.
+
+The noise in a sum of scores `Jᵀ r` is read off its slow cosines: each weights the scores by `cos(π k t / T)`, and is
+as uncertain as the sum itself, but not set to zero by the fit. The estimate is consistent whatever the noise's spectrum
+and whether or not it changes with the state, and its few cosines are Student's degrees of freedom (Lazarus, Lewis,
+Stock, Watson 2018: HAR inference, recommendations for practice).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.stats import t as student
+
+# A correlation is over when it stays below its own noise for this many samples.
+_QUIET = 10
+# Cosines must be slow against the noise's memory: this many memories in the shortest half wave.
+_MEMORIES = 4
+_FEWEST = 4
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What the residuals tell: their variance, how long they are correlated, how many independent ones there are."""
+
+    variance: float  # of a normalised residual
+    memory: float  # samples over which the noise is correlated; 1 if it is white
+    effective_samples: float
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Covariance of the estimates and Student's degrees of freedom of their standard deviations."""
+
+    covariance: Float[np.ndarray, "r r"]
+    degrees: float
+    root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
+
+    def quantile(self, level: float = 0.95) -> float:
+        """How many standard deviations reach to the ends of an interval."""
+        return float(student.ppf((1 + level) / 2, self.degrees))
+
+
+def noise(
+    residuals: Float[np.ndarray, " rows"],
+    joint: Int[np.ndarray, " rows"],
+    sample: Int[np.ndarray, " rows"],
+    segment: Int[np.ndarray, " rows"],
+    unknowns: int,
+    ordered: bool,
+) -> Noise:
+    """The noise of the fit; samples without order in time are independent."""
+    rows = len(residuals)
+    memory, total = 1.0, 1.0
+    if ordered and np.any(residuals):
+        correlation, shortest = _correlation(residuals, joint, sample, segment)
+        memory = float(_memory(correlation, rows, shortest))
+        total = max(1.0, 1 + 2 * float(correlation[1 : int(2 * memory)].sum()))
+    effective = rows / total
+    left = max(rows - unknowns, 1)
+    return Noise(float(residuals @ residuals) / left, memory, effective)
+
+
+def _correlation(residuals, joint, sample, segment) -> tuple[np.ndarray, int]:
+    """Autocorrelation of the residuals over all recordings and joints, and how far it is known."""
+    groups = _groups(joint, segment)
+    longest = max(int(np.ptp(sample[rows])) + 1 for rows in groups)
+    products = np.zeros(longest)
+    for rows in groups:
+        first = sample[rows].min()
+        series = np.zeros(int(np.ptp(sample[rows])) + 1)
+        series[sample[rows] - first] = residuals[rows]
+        power = np.abs(np.fft.rfft(series, 2 * len(series))) ** 2
+        products[: len(series)] += np.fft.irfft(power)[: len(series)]
+    return products / products[0], longest
+
+
+def _groups(*labels: np.ndarray) -> list[np.ndarray]:
+    """Rows with equal labels."""
+    _, group = np.unique(np.stack(labels), axis=1, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+
+
+def _memory(correlation: np.ndarray, rows: int, longest: int) -> int:
+    """The lag from which on the correlation stays within its own noise."""
+    bound = 2 * np.sqrt(np.log10(max(rows, 10)) / rows)
+    quiet = np.abs(correlation[1 : max(longest // 2, 2)]) < bound
+    runs = np.convolve(quiet, np.ones(_QUIET), "valid") if len(quiet) >= _QUIET else np.zeros(0)
+    over = np.flatnonzero(runs == _QUIET)
+    return int(over[0]) + 1 if len(over) else max(longest // 2, 1)
+
+
+def uncertainty(
+    jacobian: Float[np.ndarray, "rows r"],
+    residuals: Float[np.ndarray, " rows"],
+    sample: Int[np.ndarray, " rows"],
+    segment: Int[np.ndarray, " rows"],
+    found: Noise,
+    ordered: bool,
+) -> Uncertainty:
+    """The covariance of the least-squares estimates whose slopes are `jacobian`, of full rank."""
+    count = jacobian.shape[1]
+    scale = np.linalg.norm(jacobian, axis=0)
+    scale[scale == 0] = 1.0
+    orthogonal, triangle = np.linalg.qr(jacobian / scale)
+    scores = orthogonal * residuals[:, None]
+    meat, degrees = _slow(scores, sample, segment, found.memory) if ordered else _independent(scores, sample, segment)
+    # The fit takes up part of the noise: what is left is smaller than what was there.
+    left = max(found.effective_samples - count, 1.0)
+    back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
+    return Uncertainty(back @ meat @ back.T * found.effective_samples / left, degrees, back)
+
+
+def _slow(scores, sample, segment, memory: float) -> tuple[np.ndarray, float]:
+    """The variance of the sum of scores by slow cosines, recording by recording."""
+    meat, weights = np.zeros((scores.shape[1],) * 2), []
+    for rows in _groups(segment):
+        first, length = sample[rows].min(), int(np.ptp(sample[rows])) + 1
+        waves = int(np.clip(length / (_MEMORIES * memory), _FEWEST, max(_FEWEST, 0.4 * length ** (2 / 3))))
+        phase = np.pi * (sample[rows] - first + 0.5) / length
+        turned = np.sqrt(2) * np.cos(np.arange(1, waves + 1)[:, None] * phase) @ scores[rows]
+        part = turned.T @ turned / waves
+        meat += part
+        weights.append((float(np.trace(part)), waves))
+    total = sum(size for size, _ in weights)
+    degrees = total**2 / max(sum(size**2 / waves for size, waves in weights), 1e-300) if total > 0 else 1.0
+    return meat, max(degrees, 1.0)
+
+
+def _independent(scores, sample, segment) -> tuple[np.ndarray, float]:
+    """The same for samples without order: joints of one sample may be correlated, samples are not."""
+    sums = np.stack([scores[rows].sum(axis=0) for rows in _groups(segment, sample)])
+    return sums.T @ sums, max(float(len(sums) - scores.shape[1]), 1.0)
