@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffnea as dn
+from diffnea import batches, kernels
 from diffnea.batches import batched
 from diffnea.dynamics import forward
 
@@ -72,7 +73,7 @@ class Contestant:
         raise NotImplementedError
 
     def rollout(self, inputs: Inputs, steps: int) -> Work:
-        """Every state (q, q̇) of RK4 roll-outs under constant torques: (samples, steps, 2 n)."""
+        """Every state (q, q̇) of RK4 roll-outs, torques in an array, a row a step: (samples, steps, 2 n)."""
         raise NotImplementedError
 
     @classmethod
@@ -122,7 +123,7 @@ class Diffnea(Contestant):
     tolerance = 1e-9
 
     def __init__(self, files: Files, cores: int):
-        self.robot = dn.load_robot(files.urdf)
+        self.robot, self.joints = dn.load_robot(files.urdf), files.joints
 
     def accelerations(self, robot, q, qd, tau):
         """Of a batch."""
@@ -147,21 +148,28 @@ class Diffnea(Contestant):
         )
 
     def rollout(self, inputs: Inputs, steps: int) -> Work:
-        def whole(q, qd, tau):
-            def slope(state):
-                return jnp.stack([state[1], self.accelerations(self.robot, state[0], state[1], tau)])
-
-            def step(state, _):
-                state = runge_kutta(slope, state)
-                return state, state
-
-            return jax.lax.scan(step, jnp.stack([q, qd]), length=steps)[1]
-
-        function, arrays = jax.jit(whole), inputs.each(jax.device_put)
+        roll = batches._kernel(whole, batches._whole_numbers(self.robot))
+        function = jax.jit(lambda state, torques: jax.vmap(roll, (None, 0, 0))(self.robot, state, torques))
+        start = np.stack([inputs.q, inputs.qd], 1)
+        torques = np.ascontiguousarray(np.broadcast_to(inputs.tau[:, None], (len(inputs.q), steps, len(self.joints))))
+        arrays = [jax.device_put(array) for array in (start, torques)]
         return Work(
             lambda: function(*arrays).block_until_ready(),
-            lambda states: np.concatenate(np.moveaxis(np.asarray(states), (1, 2), (0, 1)), -1),
+            lambda states: np.asarray(states).reshape(*states.shape[:2], -1),
         )
+
+
+acceleration = kernels.compile(forward)
+
+
+def whole(robot: dn.Robot, state: jax.Array, torques: jax.Array) -> jax.Array:
+    """A roll-out under a torque a step: all states after the first, as one kernel."""
+
+    def step(state, tau):
+        state = runge_kutta(lambda x: jnp.stack([x[1], acceleration(robot, x[0], x[1], tau)]), state)
+        return state, state
+
+    return jax.lax.scan(step, state, torques)[1]
 
 
 class DiffneaCall(Diffnea):

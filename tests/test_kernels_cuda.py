@@ -9,14 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from kernel_loops import LOOPS
 from test_kernels_cpu import PAIRS, REALS, TRUTHS, assert_close, evaluate, special
 
-from diffnea.kernels import cuda, cuda_driver, cuda_handler, llvm_machine
+from diffnea import kernels
+from diffnea.kernels import cuda, cuda_driver, cuda_handler, llvm_machine, scans
 from diffnea.kernels.builder import Builder
 from diffnea.kernels.cuda_operations import literal
 from diffnea.kernels.cuda_source import THREADS, source
 from diffnea.kernels.plan import Layout
 from diffnea.kernels.program import Program
+from diffnea.kernels.trace import trace
 
 missing = cuda.unavailable()
 on_gpu = pytest.mark.skipif(missing is not None, reason=f"no GPU for kernels: {missing}")
@@ -73,6 +76,20 @@ def test_literals_are_exact(dtype):
             assert np.dtype(dtype).type(text) == expected
             assert text.startswith("-") == bool(np.signbit(expected))
     assert literal(True, dtype) == "true" and "inf_real" in literal(float("-inf"), dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_loops_compile(dtype, tmp_path, monkeypatch):
+    monkeypatch.setattr(scans, "LONG", 0)
+    shapes = [jax.ShapeDtypeStruct(shape, np.float64) for shape in ((3,), (4, 3))]
+    for k, function in enumerate(LOOPS.values()):
+        program, _ = trace(function, *shapes)
+        path = tmp_path / f"{k}.cu"
+        layout = Layout((True, k % 2 == 0), (False,) * len(program.outputs), (k % 3 == 0,) * (2 + len(program.outputs)))
+        path.write_text(source(program, layout, dtype).text)
+        subprocess.run(["nvcc", "-arch=sm_80", "-cubin", "-o", path.with_suffix(".cubin"), path], check=True)
 
 
 @pytest.mark.slow
@@ -311,6 +328,24 @@ def test_samples_last():
     found = run(swing(), Layout((True, False), (False, False), (True, False, True, False)), x.swapaxes(1, 2).copy(), u)
     np.testing.assert_allclose(found[0].swapaxes(1, 2), expected[0], rtol=1e-12)
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-12)
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name, dtype, monkeypatch):
+    monkeypatch.setattr(scans, "LONG", 0)
+    rng, gpu = np.random.default_rng(0), jax.devices("cuda")[0]
+    if dtype == "float32" and name in ("steps that are counted", "known numbers"):
+        pytest.skip("its numbers are of double precision")
+    x, a = (jax.device_put(rng.normal(size=shape).astype(dtype), gpu) for shape in ((300, 3), (300, 4, 3)))
+    for axes in ((0, 0), (0, None), (None, 0)):
+        given = [value if axis == 0 else value[0] for value, axis in zip((x, a), axes, strict=True)]
+        found = jax.jit(jax.vmap(kernels.compile(lambda x, a: LOOPS[name](x, a)), axes))
+        assert "diffnea_cuda" in found.lower(*given).as_text()
+        wanted = jax.vmap(LOOPS[name], axes)(*given)
+        for one, other in zip(jax.tree.leaves(found(*given)), jax.tree.leaves(wanted), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3 if dtype == "float32" else 1e-10, atol=1e-5)
 
 
 @on_gpu

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from kernel_loops import LOOPS, swing
 from robots import random_robot, random_tree, relative
 from test_kernels_trace import assert_traced, shape
 
@@ -26,51 +27,6 @@ X = np.array([0.3, -1.7, 2.2])
 A = np.arange(12.0).reshape(4, 3) / 10
 
 
-def swing(carry, row):
-    return jnp.sin(carry) * row, jnp.cos(carry)
-
-
-def counted(x, a):
-    return lax.fori_loop(0, 4, lambda i, carry: jnp.sin(carry) * a[i] + 0.1 * i, x)
-
-
-def nested(x, a):
-    def outer(carry, rows):
-        return lax.scan(lambda inner, row: (jnp.sin(inner) * row + carry, (inner, carry)), carry, rows)
-
-    return lax.scan(outer, x, a.reshape(2, 2, 3))
-
-
-def flagged(x, a):
-    def step(carry, row):
-        x, seen = carry
-        return (jnp.sin(x) * row, seen | (x[0] > 0.2)), jnp.where(seen, x, row)
-
-    return lax.scan(step, (x, x[0] > 3), a)[1]
-
-
-def exchanged(x, a):
-    return lax.scan(lambda c, row: ((c[1] * row, c[0]), c[1]), (x, jnp.cos(x)), a)
-
-
-LOOPS = {
-    "carried and collected": lambda x, a: lax.scan(swing, x, a),
-    "reversed": lambda x, a: lax.scan(swing, x, a, reverse=True),
-    "part of an argument": lambda x, a: lax.scan(swing, x, jnp.flip(a[1:])),
-    "columns": lambda x, a: lax.scan(lambda c, row: (jnp.sin(c) * jnp.sum(row), jnp.outer(c, row)), x, a.T)[1].T,
-    "known numbers": lambda x, a: lax.scan(swing, x, 0.1 * jnp.arange(5.0)),
-    "the same at each step": lambda x, a: lax.scan(swing, x, jnp.broadcast_to(a[0], (5, 3))),
-    "after a first row": lambda x, a: jnp.concatenate([x[None], lax.scan(swing, x, a)[1]]),
-    "one after another": lambda x, a: lax.scan(swing, lax.scan(swing, x, a)[0], a),
-    "steps that are counted": counted,
-    "nested": nested,
-    "truths": flagged,
-    "exchanged": exchanged,
-    "kernels inside": lambda x, a: lax.scan(kernels.compile(swing), x, a),
-    "vmapped kernels inside": lambda x, a: lax.scan(jax.vmap(kernels.compile(swing)), x, a),
-    "checkpoints": lambda x, a: lax.scan(jax.checkpoint(swing), x, a),
-    "tangents": lambda x, a: jax.jvp(lambda x, a: lax.scan(swing, x, a), (x, a), (a[0], a)),
-}
 UNROLLED = {
     "collected numbers used again": lambda x, a: jnp.sin(lax.scan(swing, x, a)[1]),
     "some collected numbers": lambda x, a: lax.scan(swing, x, a)[1][-1],

@@ -27,12 +27,13 @@ class Function:
     arguments: tuple[jax.ShapeDtypeStruct, ...]
     results: tuple[jax.ShapeDtypeStruct, ...]
     linear: int = 0  # how many of the last arguments it is linear in
+    jaxpr: ClosedJaxpr | None = None  # if it was traced already
 
 
 def make(call: Callable[..., Sequence[Any]], arguments: Sequence[jax.ShapeDtypeStruct], linear: int = 0) -> Function:
     """A function with the shapes of its results found out."""
-    results = jax.eval_shape(lambda *operands: list(call(*operands)), *arguments)
-    return Function(call, tuple(arguments), tuple(results), linear)
+    traced, results = jax.make_jaxpr(lambda *operands: list(call(*operands)), return_shape=True)(*arguments)
+    return Function(call, tuple(arguments), tuple(results), linear, traced)
 
 
 @lru_cache(maxsize=4096)
@@ -96,6 +97,8 @@ def inlined(
     function: Function, batch: tuple[int, ...], taken: tuple[Axes, ...], given: tuple[Axes, ...]
 ) -> ClosedJaxpr:
     """The same call as a jaxpr."""
+    if function.jaxpr is not None and not batch:
+        return function.jaxpr
     arguments = zip(function.arguments, taken, strict=True)
     shapes = [jax.ShapeDtypeStruct(_shape(batch, axes, argument.shape), argument.dtype) for argument, axes in arguments]
     return jax.make_jaxpr(partial(portable, function=function, batch=batch, taken=taken, given=given))(*shapes)

@@ -77,8 +77,9 @@ def write_loop(parent: Values, memory: Memory, value: int, steps: tuple[str, ...
     loop: Loop = instruction[1]
     outer = instruction[2 + loop.num_carries :]
     prefix = f"{parent.prefix}{value}_"
-    for used in outer:  # what varies is read before the loop; what is shared, again and again inside
-        if parent.plan.varies[used] and parent.plan.program.instructions[used][0] != "outer":
+    for used in outer:  # what varies is read before the loop; what is shared, if there is room for it
+        own = parent.plan.program.instructions[used][0] != "outer"
+        if own and (parent.plan.varies[used] or parent.keeps):
             parent.value(used)
     carried = [f"{prefix}k{k}" for k in range(loop.num_carries)]
     for name, start in zip(carried, instruction[2:], strict=False):

@@ -66,6 +66,8 @@ class _Writer:
                 self.place(value)
         kept = (max(pressure(plan, self.order), loop_pressure(plan, words)) + len(self.summed)) * words
         self.blocks = 4 if kept < FEW_REGISTERS else 2
+        loops = any(instruction[0] == "loop" for instruction in plan.program.instructions)
+        self.keeps_shared = loops and kept + len(plan.shared) * words < FEW_REGISTERS
         self.shared_size = -(-len(plan.shared) // GROUP[dtype]) * GROUP[dtype]
 
     def place(self, value: int) -> int:
@@ -185,7 +187,7 @@ class _Prologue(Values):
 class _Body(Values):
     def __init__(self, writer: _Writer):
         super().__init__(writer.plan, writer.dtype, writer.lines, varying=True)
-        self.writer = writer
+        self.writer, self.keeps = writer, writer.keeps_shared
         self.memory = Memory(writer.arrays, writer.names, writer.lines, writer.dtype)
         self.group = GROUP[writer.dtype]
 
@@ -200,7 +202,7 @@ class _Body(Values):
         place, now = self.writer.place(value), len(self.lines)
         group = place // self.group
         last, name = self.read.get(group, (-WINDOW, ""))
-        if now - last >= WINDOW:
+        if not name or now - last >= WINDOW and not self.keeps:
             name = f"u{now}_"
             names = [f"{name}{k}" for k in range(self.group)]
             self.lines += [f"real {','.join(names)};", f"read_shared({','.join(names)},at+{group * 16});"]

@@ -19,6 +19,7 @@ class Values:
         self.pairs = {angle for angle, both in turns.items() if len(both) == 2}
         self.turned: set[int] = set()
         self.loops: dict[int, list[str]] = {}
+        self.keeps = False  # shared values in registers, all through a loop
         self.read: dict[int, tuple[int, str]] = {}  # groups of shared values: where they were read, under which name
 
     def leaf(self, i: int) -> None:

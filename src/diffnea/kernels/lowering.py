@@ -10,10 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import mlir
 
-from diffnea.kernels import cpu, cuda
-from diffnea.kernels.call import Axes, Function, kernel_call, portable
+from diffnea.kernels import cpu, cuda, trace
+from diffnea.kernels.call import Axes, Function, inlined, kernel_call, portable
 from diffnea.kernels.program import IN_LOOP, Program
-from diffnea.kernels.trace import Unsupported, trace
 
 log = logging.getLogger("diffnea.kernels")
 
@@ -31,8 +30,9 @@ def program_of(function: Function) -> Program | None:
         log.debug("a function of %s runs through XLA: kernels take float32 or float64", ", ".join(sorted(dtypes)))
         return None
     try:
-        return trace(function.call, *function.arguments)[0]
-    except Unsupported as reason:
+        empty = ((),) * len(function.arguments), ((),) * len(function.results)
+        return trace.program_of(inlined(function, (), *empty))
+    except trace.Unsupported as reason:
         log.debug("a function runs through XLA: no scalar form for %s", reason)
         return None
 

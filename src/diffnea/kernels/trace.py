@@ -67,16 +67,22 @@ def trace(function: Callable, *arguments: Any) -> tuple[Program, Any]:
         return function(*jax.tree.unflatten(structure, filled))
 
     closed, shapes = jax.make_jaxpr(flat, return_shape=True)(*free)
+    return program_of(closed), shapes
+
+
+def program_of(closed: ClosedJaxpr) -> Program:
+    """The program of a jaxpr: with loops if its scans are fit for them."""
     try:
-        return _program(closed, free, Tracer()), shapes
+        return _program(closed, Tracer())
     except Unfit as reason:
-        return _program(closed, free, Tracer(no_loops=str(reason))), shapes
+        return _program(closed, Tracer(no_loops=str(reason)))
 
 
-def _program(closed: ClosedJaxpr, free: list[jax.ShapeDtypeStruct], tracer: "Tracer") -> Program:
-    inputs = [tracer.inputs(i, leaf.shape) for i, leaf in enumerate(free)]
+def _program(closed: ClosedJaxpr, tracer: "Tracer") -> Program:
+    shapes = [variable.aval.shape for variable in closed.jaxpr.invars]
+    inputs = [tracer.inputs(i, shape) for i, shape in enumerate(shapes)]
     outputs = [tracer.symbols(result).values for result in tracer.run(closed, inputs)]
-    program = tracer.builder.build(outputs, [int(np.prod(leaf.shape)) for leaf in free])
+    program = tracer.builder.build(outputs, [int(np.prod(shape)) for shape in shapes])
     count = sum(value != IN_LOOP for output in program.outputs for value in output)
     if count > MOST_RESULTS:
         raise Unsupported(f"{count} results")
