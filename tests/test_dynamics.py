@@ -213,7 +213,7 @@ def test_derivatives_in_every_number_of_the_robot_meet_differences(index):
         leaf = jnp.where(jnp.isfinite(leaf), leaf, 1.0)
     q, qd, third = map(jnp.asarray, random_state(3, 4))
 
-    @kernels.compile
+    @jax.jit
     def everything(leaf):
         robot = rebuild(leaf)
         energy = dynamics.energies(robot, q, qd)
@@ -242,7 +242,7 @@ def test_second_derivatives_in_the_robot_exist():
     def cost(inertia, placement):
         return jnp.sum(dynamics.forward(replace(robot, inertia=inertia, placement=placement), zero, zero, zero) ** 2)
 
-    hessian = jax.hessian(kernels.compile(cost), argnums=(0, 1))(robot.inertia, robot.placement)
+    hessian = jax.jit(jax.hessian(cost, argnums=(0, 1)))(robot.inertia, robot.placement)
     leaves = jax.tree.leaves(hessian)
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves)
     assert any(np.any(leaf != 0) for leaf in leaves)
@@ -292,7 +292,7 @@ def test_single_precision_stays_single_and_close(robot):
     assert dn.forward_dynamics(astype(robot, jnp.float32), *state).dtype == jnp.float64
 
 
-@kernels.compile
+@jax.jit
 def _there_and_back(robot, q, qd, third):
     forced = dynamics.rnea(robot, q, qd, third)
     return dynamics.rnea(robot, q, qd, dynamics.forward(robot, q, qd, third)), dynamics.forward(robot, q, qd, forced)
