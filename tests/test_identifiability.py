@@ -16,10 +16,10 @@ from scipy.signal import lfilter
 import diffnea as dn
 from diffnea import actuators, dynamics, kernels, parameters
 from diffnea.identify.combinations import Identifiability
-from diffnea.identify.coordinates import physical_coordinates
+from diffnea.identify.coordinates import Coordinates, physical_coordinates
 from diffnea.identify.identifiability import analyse
 from diffnea.identify.linearised import Linearised
-from diffnea.identify.regrouping import echelon
+from diffnea.identify.regrouping import Echelon, echelon
 from diffnea.identify.structure import structural_jacobian
 from diffnea.identify.uncertainty import noise, uncertainty
 from diffnea.models import Model, acceleration
@@ -110,13 +110,13 @@ def test_the_cartpole_has_four_inertial_combinations(cartpole_found):
     }
     assert values(cartpole_found) == pytest.approx(wanted, abs=1e-12)
     assert cartpole_found.rank == cartpole_found.structural_rank == 6 and cartpole_found.unknowns == 22
-    frictions = {"viscous friction(slider)": 5.4, "viscous friction(hinge)": 0.0024}
+    frictions = {"viscous friction(cart)": 5.4, "viscous friction(pole)": 0.0024}
     assert values(cartpole_found, "actuator") == pytest.approx(frictions)
 
 
 def test_a_combination_that_is_an_entry_of_the_mass_matrix_says_so(cartpole_found):
     meanings = {each.formula: each.meaning for each in cartpole_found.combinations}
-    assert meanings["m(cart) + m(pole)"] == "M[slider, slider]" and meanings["J_yy(pole)"] == "M[hinge, hinge]"
+    assert meanings["m(cart) + m(pole)"] == "M[cart, cart]" and meanings["J_yy(pole)"] == "M[pole, pole]"
 
 
 def test_what_the_cartpole_hides_is_said_in_plain_words(cartpole_found):
@@ -131,10 +131,10 @@ def test_with_learned_kinematics_the_cartpole_still_has_four(cartpole_found):
     system = dn.systems.cartpole()
     found = analyse(Problem(system.robot, ("inertia", "kinematics")).linearised(*states(system)))
     assert list(values(found)) == [
-        "M[slider, slider]",
-        "M[hinge, hinge]",
-        "M[slider, hinge] at zero",
-        "M[slider, hinge] at hinge = 90°",
+        "M[cart, cart]",
+        "M[pole, pole]",
+        "M[cart, pole] at zero",
+        "M[cart, pole] at pole = 90°",
     ]
     mass = np.asarray(dn.mass_matrix(system.robot, np.zeros(2)))
     assert list(values(found).values())[:3] == pytest.approx([mass[0, 0], mass[1, 1], mass[0, 1]])
@@ -170,6 +170,14 @@ def test_the_interval_of_any_quantity(cartpole_found):
     assert entry.determined and entry.std > 0
 
 
+def test_a_combination_can_be_read_off_another_model(cartpole_found):
+    robot = dn.systems.cartpole().robot
+    heavy = Model(replace(robot, inertia=jax.tree.map(lambda x: 2 * x, robot.inertia)), actuators.Viscous.of(1.0, 2))
+    found = [each.of(heavy) for each in cartpole_found.combinations]
+    wanted = [2 * each.value for each in cartpole_found.combinations if each.kind == "inertia"]
+    assert found == pytest.approx([*wanted, 1.0, 1.0], abs=1e-12)
+
+
 def test_units_of_a_parameter_do_not_matter(cartpole, cartpole_found):
     problem = cartpole.linearised(*states(dn.systems.cartpole()))
     factor = np.logspace(-4, 4, len(problem.theta))
@@ -190,7 +198,7 @@ def test_a_joint_that_never_moved_is_named(cartpole):
     q[:, 1], qd[:, 1] = 0.0, 0.0
     found = analyse(cartpole.linearised(q, qd, u))
     assert found.rank < found.structural_rank == 6
-    assert "viscous friction of hinge: it never moved in these recordings" in found.unknown
+    assert "viscous friction of pole: it never moved in these recordings" in found.unknown
     assert "could be by other recordings" in str(found)
 
 
@@ -203,8 +211,8 @@ def test_rotor_and_link_about_the_same_axis_are_not_told_apart():
     system = dn.systems.cartpole()
     robot = replace(system.robot, armature=jnp.array([0.1, 0.001]))
     found = analyse(Problem(robot, ("inertia", "armature")).linearised(*states(system)))
-    assert "J_yy(pole) and armature(hinge) apart: only their sum enters" in found.unknown
-    assert values(found)["m(cart) + m(pole) + armature(slider)"] == pytest.approx(0.797)
+    assert "J_yy(pole) and armature(pole) apart: only their sum enters" in found.unknown
+    assert values(found)["m(cart) + m(pole) + armature(cart)"] == pytest.approx(0.797)
     assert len(values(found)) == 4
 
 
@@ -212,15 +220,15 @@ def test_a_motor_hides_the_scale_of_all_forces():
     system = dn.systems.cartpole()
     actuator = actuators.Gain.of(jnp.array([1.5, 1.0]), driven=(True, False))
     found = analyse(Problem(system.robot, ("inertia",), actuator).linearised(*states(system)))
-    assert "(m(cart) + m(pole)) / command gain(slider)" in values(found)
-    assert values(found)["(m(cart) + m(pole)) / command gain(slider)"] == pytest.approx(0.697 / 1.5)
+    assert "(m(cart) + m(pole)) / command gain(cart)" in values(found)
+    assert values(found)["(m(cart) + m(pole)) / command gain(cart)"] == pytest.approx(0.697 / 1.5)
     assert any("scale" in sentence for sentence in found.unknown)
 
 
 def test_the_table_is_text_and_the_result_is_json(cartpole_found):
     lines = str(cartpole_found).splitlines()
     assert lines[0] == "6 of 22 learned numbers are determined: 4 inertial, 2 of actuators"
-    assert any(line.startswith("m(cart) + m(pole)") and line.endswith("= M[slider, slider]") for line in lines)
+    assert any(line.startswith("m(cart) + m(pole)") and line.endswith("= M[cart, cart]") for line in lines)
     assert json.loads(json.dumps(cartpole_found.to_dict()))["rank"] == 6
 
 
@@ -244,13 +252,16 @@ def _pinocchio_rank(robot: dn.Robot) -> int:
     return int(np.linalg.matrix_rank(found[:, seen] / norms[seen], tol=1e-8))
 
 
-def _inertial(robot: dn.Robot) -> tuple:
-    """The robot with its inertial parameters themselves as what is learned."""
+def _base_parameters(robot: dn.Robot) -> tuple[Coordinates, Echelon]:
+    """Those of the robot, with its inertial parameters themselves as what is learned."""
 
     def unpack(theta):
         return Model(replace(robot, inertia=dn.Inertia.from_parameters(theta.reshape(-1, 10))))
 
-    return unpack, np.asarray(dn.inertial_parameters(robot)), tuple(str(i) for i in range(10 * robot.num_links))
+    theta, labels = np.asarray(dn.inertial_parameters(robot)), tuple(str(i) for i in range(10 * robot.num_links))
+    coordinates = physical_coordinates(unpack, Model(robot), theta, labels, 1e-7)
+    rows = structural_jacobian(unpack, Model(robot), theta, coordinates, False) * coordinates.scales
+    return coordinates, echelon(rows, 1e-7)
 
 
 def _six_joint_arm() -> dn.Robot:
@@ -274,19 +285,14 @@ def _six_joint_arm() -> dn.Robot:
 )
 def test_the_structural_rank_of_a_tree_is_that_of_pinocchios_regressor(make, count):
     robot = make()
-    unpack, theta, labels = _inertial(robot)
-    coordinates = physical_coordinates(unpack, theta, labels, 1e-7)
-    rows = structural_jacobian(unpack, theta, coordinates, False) * coordinates.scales
-    found = len(echelon(rows, 1e-7).independent)
+    found = len(_base_parameters(robot)[1].independent)
     assert found == _pinocchio_rank(robot) and found == (count or found)
 
 
 @pytest.mark.slow
 def test_the_panda_arm_has_the_known_number_of_base_parameters():
     robot = _panda()
-    unpack, theta, labels = _inertial(robot)
-    coordinates = physical_coordinates(unpack, theta, labels, 1e-7)
-    found = echelon(structural_jacobian(unpack, theta, coordinates, False) * coordinates.scales, 1e-7)
+    coordinates, found = _base_parameters(robot)
     arm = [i for i in found.independent if coordinates.entries[i].index < 7]
     assert len(arm) == 43 and len(found.independent) == _pinocchio_rank(robot)
 

@@ -47,6 +47,11 @@ class Combination:
     lower: float
     upper: float
     meaning: str = ""  # what it is otherwise, as an entry of the mass matrix
+    measure: Callable[[Any], float] = field(default=lambda model: float("nan"), repr=False, compare=False)
+
+    def of(self, model: Any) -> float:
+        """The same quantity of another model, as the one the fit started from."""
+        return self.measure(model)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is not finite is None."""

@@ -55,6 +55,15 @@ class Coordinates:
     scales: Float[np.ndarray, " k"]  # natural size, never zero
     inverse: Float[np.ndarray, "p k"]  # ∂θ/∂x
     robot_slopes: Float[np.ndarray, "z k"]  # of `robot_vector` in these
+    places: tuple[int, ...]  # where each stands in `physical_vector`, −1 for numbers without physical name
+    reference: int | None = None  # the coordinate that forces are divided by
+
+    def of(self, model: Any, origin: Any) -> Float[np.ndarray, " k"]:
+        """The coordinates of another model, its turns counted from those of `origin`; NaN without physical name."""
+        vector = np.append(np.asarray(physical_vector(model, origin.robot), float), np.nan)
+        values = vector[list(self.places)]
+        by = values[self.reference] if self.reference is not None else 1.0
+        return np.where([bool(entry.per) for entry in self.entries], values / by, values)
 
 
 def robot_vector(robot: Robot, reference: Robot) -> Float[Array, " z"]:
@@ -95,16 +104,22 @@ def actuator_coordinates(robot: Robot, actuator: Any) -> list[Coordinate]:
     ]
 
 
+def physical_vector(model: Any, reference: Robot) -> Float[Array, " v"]:
+    """All physical numbers of a model."""
+    return jnp.concatenate([robot_vector(model.robot, reference), actuator_vector(model.actuator)])
+
+
 def physical_coordinates(
-    unpack: Callable[[Array], Any], theta: np.ndarray, labels: tuple[str, ...], tolerance: float
+    unpack: Callable[[Array], Any], model: Any, theta: np.ndarray, labels: tuple[str, ...], tolerance: float
 ) -> Coordinates:
-    """Independent physical numbers that move with θ, then the entries of θ that move none, as a network's weights."""
+    """Independent physical numbers that move with θ, then the entries of θ that move none, as a network's weights.
+
+    `model` is the one of θ.
+    """
     point = jnp.asarray(theta)
-    model = unpack(point)
 
     def vector(theta, reference):
-        found = unpack(theta)
-        return jnp.concatenate([robot_vector(found.robot, reference), actuator_vector(found.actuator)])
+        return physical_vector(unpack(theta), reference)
 
     values, slopes = value_and_slopes(vector, point, model.robot)
     entries = robot_coordinates(model.robot) + actuator_coordinates(model.robot, model.actuator)
@@ -115,30 +130,33 @@ def physical_coordinates(
     rows = np.concatenate([slopes, np.eye(len(theta))]) / sizes[:, None]
     moving = np.flatnonzero(np.abs(rows).max(axis=1, initial=0.0) > _STILL)
     kept = moving[list(echelon(rows[moving].T, tolerance).independent)]
-    places = tuple(int(i) if i < count else -1 for i in kept)
+    places = tuple(int(i) if i < len(entries) else -1 for i in kept)
     inverse = _inverse(rows[kept]) / sizes[kept]
     robot_slopes = slopes[:count] @ inverse
     for k, place in enumerate(places):
-        if place >= 0:  # exactly, where the product has rounding
+        if 0 <= place < count:  # exactly, where the product has rounding
             robot_slopes[place] = np.eye(len(kept))[k]
     chosen = tuple(names[i] for i in kept)
-    return Coordinates(chosen, np.concatenate([values, theta])[kept], sizes[kept], inverse, robot_slopes)
+    return Coordinates(chosen, np.concatenate([values, theta])[kept], sizes[kept], inverse, robot_slopes, places)
 
 
 def plain_coordinates(theta: np.ndarray, labels: tuple[str, ...]) -> Coordinates:
     """The entries of θ themselves, for models without physics."""
     entries = tuple(Coordinate(label, "", -1, "other", "") for label in labels)
-    return Coordinates(entries, theta, np.maximum(np.abs(theta), 1.0), np.eye(len(theta)), np.zeros((0, len(theta))))
+    count = len(theta)
+    nowhere = np.zeros((0, count)), (-1,) * count
+    return Coordinates(entries, theta, np.maximum(np.abs(theta), 1.0), np.eye(count), *nowhere)
 
 
 def value_and_slopes(function: Callable[..., Array], point: Array, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A function's value and Jacobian at a point, as a kernel: XLA would take seconds to compile them."""
+    """A function's value and Jacobian at a point, by a kernel over the directions: XLA takes seconds to compile it."""
 
-    def both(point, *rest):
-        return function(point, *rest), jax.jacfwd(function)(point, *rest)
+    def along(point, direction, *rest):
+        return jax.jvp(lambda point: function(point, *rest), (point,), (direction,))
 
-    value, slopes = kernels.compile(both)(point, *rest)
-    return np.asarray(value, float), np.asarray(slopes, float)
+    axes = (None, 0, *[None] * len(rest))
+    value, slopes = jax.vmap(kernels.compile(along), axes)(point, jnp.eye(len(point), dtype=point.dtype), *rest)
+    return np.asarray(value[0], float), np.asarray(slopes, float).T
 
 
 def _inverse(slopes: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Identifiability of a fitted problem: structure first, then these data, then quantities and words."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -27,7 +28,7 @@ _SILENT = 1e-10
 def analyse(problem: Linearised) -> Identifiability:
     """What a fit's data determine, with intervals, and what they do not, in words."""
     model = problem.unpack(jnp.asarray(problem.theta))
-    view = _physical_view(problem) if isinstance(model, Model) else _plain_view(problem)
+    view = _physical_view(problem, model) if isinstance(model, Model) else _plain_view(problem)
     found = _noise(problem, len(view.structure.independent))
     data, silent = _excited(view, found)
     estimate = _estimate(problem, view, data, found)
@@ -65,11 +66,12 @@ def _plain_view(problem: Linearised) -> _View:
     return _View(coordinates, problem.jacobian, unscaled(found, coordinates.scales), exact)
 
 
-def _physical_view(problem: Linearised) -> _View:
+def _physical_view(problem: Linearised, model: Model) -> _View:
     exact = _EXACT[str(jnp.asarray(problem.theta).dtype)]
-    coordinates = physical_coordinates(problem.unpack, problem.theta, problem.labels, exact)
+    coordinates = physical_coordinates(problem.unpack, model, problem.theta, problem.labels, exact)
     jacobian = problem.jacobian @ coordinates.inverse
-    rows = structural_jacobian(problem.unpack, problem.theta, coordinates, "kinematics" in problem.learned)
+    kinematics = "kinematics" in problem.learned
+    rows = structural_jacobian(problem.unpack, model, problem.theta, coordinates, kinematics)
     rows = _with_late_effects(rows, jacobian, coordinates)
     reference, commanded = reference_force(coordinates, rows, exact), True
     if reference is None:
@@ -119,17 +121,16 @@ def _combinations(problem: Linearised, view: _View, model: Model, estimate: Esti
     if view.reference is not None:
         seen = [divided_observable(each, coordinates, view.reference) for each in seen]
     if kinematics:
-        return _chosen(coordinates, seen, estimate)
-    return [
-        _sum(coordinates, estimate, row, seen) for row, i in enumerate(estimate.own) if _named(coordinates.entries[i])
-    ]
+        return _chosen(coordinates, seen, estimate, model)
+    rows = [row for row, i in enumerate(estimate.own) if _named(coordinates.entries[i])]
+    return [_sum(coordinates, estimate, row, seen, model) for row in rows]
 
 
 def _named(entry: Coordinate) -> bool:
     return entry.kind != "other"
 
 
-def _sum(coordinates: Coordinates, estimate: Estimate, row: int, seen: list[Observable]) -> Combination:
+def _sum(coordinates: Coordinates, estimate: Estimate, row: int, seen: list[Observable], origin: Model) -> Combination:
     """One of the sums, and the observable that it is."""
     own, slopes = coordinates.entries[estimate.own[row]], estimate.sums[row]
     part = [entry for entry, weight in zip(coordinates.entries, slopes, strict=True) if weight]
@@ -137,7 +138,14 @@ def _sum(coordinates: Coordinates, estimate: Estimate, row: int, seen: list[Obse
     found = estimate.interval(float(slopes @ coordinates.values), slopes, positive)
     text = words.formula(coordinates.entries, slopes, estimate.own[row])
     meaning = _meaning(slopes * coordinates.scales, seen, coordinates.scales)
-    return Combination(text, own.unit, own.kind, found.value, found.std, found.lower, found.upper, meaning)
+    numbers = found.value, found.std, found.lower, found.upper
+    return Combination(text, own.unit, own.kind, *numbers, meaning, _weighted(coordinates, slopes, origin))
+
+
+def _weighted(coordinates: Coordinates, weights: np.ndarray, origin: Model) -> Callable[[Model], float]:
+    """A sum of coordinates as a function of the model."""
+    part = np.flatnonzero(weights)
+    return lambda model: float(weights[part] @ coordinates.of(model, origin)[part])
 
 
 def _meaning(slopes: np.ndarray, seen: list[Observable], scales: np.ndarray) -> str:
@@ -151,12 +159,12 @@ def _meaning(slopes: np.ndarray, seen: list[Observable], scales: np.ndarray) -> 
     return ""
 
 
-def _chosen(coordinates: Coordinates, seen: list[Observable], estimate: Estimate) -> list[Combination]:
+def _chosen(coordinates: Coordinates, seen: list[Observable], estimate: Estimate, origin: Model) -> list[Combination]:
     """Independent quantities in order of simplicity, until there are as many as the data determine."""
-    singles = [_single(coordinates, i) for i, entry in enumerate(coordinates.entries) if _named(entry)]
+    singles = [_single(coordinates, i, origin) for i, entry in enumerate(coordinates.entries) if _named(entry)]
     candidates = [each for each in singles if each.kind == "actuator"] + seen
     candidates += [each for each in singles if each.kind != "actuator"]
-    candidates += [_local(coordinates, estimate, row) for row in range(len(estimate.own))]
+    candidates += [_local(coordinates, estimate, row, origin) for row in range(len(estimate.own))]
     basis, chosen = np.zeros((len(estimate.own), 0)), []
     for each in candidates:
         found = estimate.interval(each.value, each.slopes, each.positive)
@@ -165,17 +173,19 @@ def _chosen(coordinates: Coordinates, seen: list[Observable], estimate: Estimate
         if found.determined and np.linalg.norm(rest) > _NEW * np.linalg.norm(effect):
             basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
             numbers = found.value, found.std, found.lower, found.upper
-            chosen.append(Combination(each.name, each.unit, each.kind, *numbers))
+            chosen.append(Combination(each.name, each.unit, each.kind, *numbers, "", each.measure))
     return chosen
 
 
-def _single(coordinates: Coordinates, i: int) -> Observable:
+def _single(coordinates: Coordinates, i: int, origin: Model) -> Observable:
     entry = coordinates.entries[i]
     slopes = np.eye(len(coordinates.entries))[i]
-    return Observable(entry.name, entry.unit, entry.kind, float(coordinates.values[i]), slopes, entry.positive)
+    name, value = words.formula(coordinates.entries, slopes, i), float(coordinates.values[i])
+    measure = _weighted(coordinates, slopes, origin)
+    return Observable(name, entry.unit, entry.kind, value, slopes, measure, entry.positive)
 
 
-def _local(coordinates: Coordinates, estimate: Estimate, row: int) -> Observable:
+def _local(coordinates: Coordinates, estimate: Estimate, row: int, origin: Model) -> Observable:
     """A sum that has no simpler form, by its largest terms."""
     slopes, own = estimate.sums[row], estimate.own[row]
     sizes = np.abs(slopes) * coordinates.scales
@@ -183,7 +193,8 @@ def _local(coordinates: Coordinates, estimate: Estimate, row: int) -> Observable
     entry = coordinates.entries[own]
     name = words.formula(coordinates.entries, np.where(np.arange(len(slopes)) == own, 1.0, large), own)
     more = "" if np.count_nonzero(large) >= np.count_nonzero(slopes) else " + …"
-    return Observable(f"{name}{more}", entry.unit, entry.kind, float(slopes @ coordinates.values), slopes)
+    value, measure = float(slopes @ coordinates.values), _weighted(coordinates, slopes, origin)
+    return Observable(f"{name}{more}", entry.unit, entry.kind, value, slopes, measure)
 
 
 def _unknown(view: _View, data: Echelon, silent: np.ndarray, model: Model) -> list[str]:

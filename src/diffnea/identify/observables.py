@@ -1,6 +1,8 @@
 """Observables: entries of the mass matrix and gravity torques at simple poses, which joint data determine."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -22,6 +24,7 @@ class Observable:
     kind: str  # "inertia", "gravity", "actuator" or "kinematics"
     value: float
     slopes: Float[np.ndarray, " k"]
+    measure: Callable[[Any], float]  # the same of another model
     positive: bool = False
 
 
@@ -41,15 +44,21 @@ def observables(robot: Robot, robot_slopes: Float[np.ndarray, "z k"], kinematics
                 where = "" if still_mass[i, j] else f" at {label}"
                 unit = _unit(robot, i, j)
                 name = f"M[{names[i]}, {names[j]}]{where}"
-                found.append(Observable(name, unit, "inertia", float(mass[k, i, j]), entries[k, i, j], i == j))
+                value, measure = float(mass[k, i, j]), _measure(mass_matrix, q[k], (i, j))
+                found.append(Observable(name, unit, "inertia", value, entries[k, i, j], measure, i == j))
     for k, label in enumerate(labels):
         for i in range(n):
             if k == 0 or not still_gravity[i]:
                 where = "" if still_gravity[i] else f" at {label}"
                 unit = "N·m" if robot.tree.revolute[i] else "N"
                 name = f"gravity torque of {names[i]}{where}"
-                found.append(Observable(name, unit, "gravity", float(gravity[k, i]), torques[k, i]))
+                value, measure = float(gravity[k, i]), _measure(gravity_torque, q[k], (i,))
+                found.append(Observable(name, unit, "gravity", value, torques[k, i], measure))
     return found
+
+
+def _measure(function: Callable[..., Any], pose: np.ndarray, place: tuple[int, ...]) -> Callable[[Any], float]:
+    return lambda model: float(function(model.robot, pose)[place])
 
 
 def _poses(robot: Robot) -> list[tuple[str, np.ndarray]]:

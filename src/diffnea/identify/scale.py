@@ -1,11 +1,13 @@
 """Scale: where no force is known, only ratios of masses, frictions and gains can be; the coordinates become these."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.coordinates import Coordinate, Coordinates
+from diffnea.identify.coordinates import Coordinate, Coordinates, physical_vector
 from diffnea.identify.observables import Observable
 
 _GAINS = ("command gain", "torque per volt")
@@ -54,6 +56,8 @@ def divided(coordinates: Coordinates, reference: int) -> tuple[Coordinates, Floa
         np.where(forces, coordinates.scales / abs(by), coordinates.scales),
         coordinates.inverse @ change,
         coordinates.robot_slopes @ change,
+        coordinates.places,
+        reference,
     )
     return new, change
 
@@ -64,7 +68,13 @@ def divided_observable(seen: Observable, coordinates: Coordinates, reference: in
     slopes = seen.slopes / by
     slopes[reference] -= seen.value / by**2
     unit = _per(seen.unit, entry.unit)
-    return replace(seen, name=f"{seen.name} / {entry.name}", unit=unit, value=seen.value / by, slopes=slopes)
+    measure = _ratio(seen.measure, coordinates.places[reference])
+    name = f"{seen.name} / {entry.name}"
+    return replace(seen, name=name, unit=unit, value=seen.value / by, slopes=slopes, measure=measure)
+
+
+def _ratio(measure: Callable[[Any], float], place: int) -> Callable[[Any], float]:
+    return lambda model: measure(model) / float(physical_vector(model, model.robot)[place])
 
 
 def _per(unit: str, by: str) -> str:

@@ -85,14 +85,13 @@ def exciting_states(model: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray, 
 
 
 def structural_jacobian(
-    unpack: Any, theta: np.ndarray, coordinates: Coordinates, kinematics: bool
+    unpack: Any, model: Any, theta: np.ndarray, coordinates: Coordinates, kinematics: bool
 ) -> Float[np.ndarray, "rows k"]:
     """Slopes of `rnea − actuator torque` in the coordinates, each joint's rows divided by their size.
 
     Accelerations belong to the model, so that its own slopes, `−M⁻¹` times these, have the same null space.
     """
     point = jnp.asarray(theta)
-    model = unpack(point)
     q, qd, u, qdd = exciting_states(model)
     rows = torque_slopes(model.robot, q, qd, qdd, kinematics) @ coordinates.robot_slopes
     leaves = _actuator_slopes(model.actuator, *(jnp.asarray(x, point.dtype) for x in (u, q, qd)))

@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.dynamics import link_poses
 from diffnea.identify.coordinates import Coordinate
 from diffnea.identify.regrouping import Echelon
 from diffnea.robot import Robot
@@ -60,7 +58,9 @@ class Mobility:
 
 def mobility(robot: Robot) -> list[Mobility]:
     """Each link's, from the axes of the joints between it and the base."""
-    rotation = np.asarray(link_poses(robot, jnp.zeros(robot.num_joints, robot.axis.dtype)).rotation, float)
+    rotation = np.array(robot.placement.rotation, float)
+    for i, parent in enumerate(robot.tree.parents):
+        rotation[i] = rotation[parent] @ rotation[i] if parent >= 0 else rotation[i]
     axes = np.einsum("nij,nj->ni", rotation, np.asarray(robot.axis, float))
     gravity = np.asarray(robot.gravity, float)
     found = []
