@@ -13,9 +13,12 @@ from diffnea.recordings.resampling import is_regular, regular
 from diffnea.recordings.smoothing import Derivatives, derivatives
 
 TURN = 2 * math.pi
-Bandwidth = float | int | Sequence[float | int] | np.ndarray | None
+Bandwidth = float | int | Sequence[float | int] | np.ndarray | str | None
+COMMON = "common"
 # A jump of at least this much between two samples, in a signal that stays within a turn, is a wrapped angle.
 WRAP = 0.8 * TURN
+# A joint moves when its accelerations exceed their expected error by this factor.
+MOVING = 3.0
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,9 @@ class Smoothed(eqx.Module):
 def differentiate(recording: Recording, bandwidth: Bandwidth = None) -> Recording:
     """The recording with `qd` and `qdd` estimated from `q`, a few samples at each end dropped, and notes on it.
 
-    Non-causal: no lag. The bandwidth (Hz, one number or one a joint) is chosen from the data unless given. Recorded
-    velocities are replaced, since most are filtered and late (`velocity_lag` says by how much).
+    Non-causal: no lag. The bandwidth (Hz, one number or one a joint) is chosen from the data unless given, joint by
+    joint; "common" takes the lowest of these for all, so that every term of an equation passes the same filter.
+    Recorded velocities are replaced, since most are filtered and late (`velocity_lag` says by how much).
     """
     return smooth(recording, bandwidth).recording
 
@@ -64,12 +68,7 @@ def smooth(recording: Recording, bandwidth: Bandwidth = None) -> Smoothed:
     if not is_regular(recording):
         raise RecordingError("its sampling is irregular; use prepare(recording), or regular(recording) first")
     q, wraps = unwrap(recording)
-    corners = np.broadcast_to(np.array(np.nan if bandwidth is None else bandwidth, float), q.shape[1:])
-    dt = recording.duration / (len(recording) - 1)
-    found = [
-        derivatives(column, dt, None if np.isnan(hertz) else float(hertz))
-        for column, hertz in zip(q.T, corners, strict=True)
-    ]
+    found = _joint_by_joint(q, recording.duration / (len(recording) - 1), bandwidth)
     edge = max(each.edge for each in found)
     kept = slice(edge, len(q) - edge)
     joints = tuple(_describe(each, k, recording, wraps[k], len(q) - 2 * edge) for k, each in enumerate(found))
@@ -77,6 +76,21 @@ def smooth(recording: Recording, bandwidth: Bandwidth = None) -> Smoothed:
     qd, qdd = (np.column_stack([getattr(each, key) for each in found]) for key in ("qd", "qdd"))
     changed = recording.replace(q=q, qd=qd, qdd=qdd, notes=notes)[kept]
     return Smoothed(changed, np.column_stack([each.q for each in found])[kept], joints, edge)
+
+
+def _joint_by_joint(q: np.ndarray, dt: float, bandwidth: Bandwidth) -> list[Derivatives]:
+    if isinstance(bandwidth, str):
+        if bandwidth != COMMON:
+            raise RecordingError(f'bandwidth is "{bandwidth}"; give numbers in Hz, or "{COMMON}"')
+        found = _joint_by_joint(q, dt, None)
+        # A joint that only trembles says nothing about how fast the others move.
+        moving = [each.bandwidth for each in found if np.std(each.qdd) > MOVING * each.qdd_std]
+        return _joint_by_joint(q, dt, min(moving)) if moving else found
+    corners = np.broadcast_to(np.array(np.nan if bandwidth is None else bandwidth, float), q.shape[1:])
+    if (corners <= 0).any():
+        raise RecordingError(f"bandwidth is {bandwidth}; give positive numbers in Hz")
+    chosen = [None if np.isnan(hertz) else float(hertz) for hertz in corners]
+    return [derivatives(column, dt, hertz) for column, hertz in zip(q.T, chosen, strict=True)]
 
 
 def prepare(recordings: Recording | Sequence[Recording], bandwidth: Bandwidth = None) -> list[Recording]:

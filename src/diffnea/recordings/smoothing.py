@@ -156,7 +156,7 @@ def _bands(spectrum: Spectrum) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return omega, np.add.reduceat(spectrum.power * spectrum.lines, starts) / lines, lines
 
 
-def _gain(omega: np.ndarray, corner: float) -> np.ndarray:
+def low_pass_gain(omega: np.ndarray, corner: float) -> np.ndarray:
     """H, zero to a high order at the Nyquist frequency, so that its impulse response dies out exponentially."""
     with np.errstate(over="ignore"):
         return 1 / (1 + (np.tan(omega / 2) / math.tan(corner / 2)) ** (2 * ORDER))
@@ -175,7 +175,7 @@ def _best_corner(spectrum: Spectrum, noise: float, count: int) -> float:
     weight = spectrum.lines * spectrum.omega**4
 
     def risk(corner):
-        gain = _gain(spectrum.omega, corner)
+        gain = low_pass_gain(spectrum.omega, corner)
         return np.sum(weight * gain * (gain * spectrum.power - 2 * (spectrum.power - noise**2)))
 
     return float(corners[np.argmin([risk(corner) for corner in corners])])
@@ -187,7 +187,7 @@ def _error(spectrum: Spectrum, noise: float, corner: float, order: int, chosen: 
     At the least risk the two are about equal (exactly where motion falls off as ω⁻¹⁰), so a corner that was chosen
     loses at least as much motion as it passes noise.
     """
-    gain = _gain(spectrum.omega, corner)
+    gain = low_pass_gain(spectrum.omega, corner)
     weight = spectrum.lines * spectrum.omega ** (2 * order) / spectrum.lines.sum()
     passed = np.sum(weight * gain**2) * noise**2
     # Far above the corner the power is noise, and its excess over the floor chance; near it, only what exceeds chance
@@ -203,7 +203,7 @@ def _error(spectrum: Spectrum, noise: float, corner: float, order: int, chosen: 
 def _independent_share(corner: float) -> float:
     """(∫S)² / (π ∫S²) with S = ω⁴H² the spectrum of the noise left in the acceleration: 1 for white noise."""
     omega = np.linspace(0, np.pi, 20_001)[1:]
-    power = omega**4 * _gain(omega, corner) ** 2
+    power = omega**4 * low_pass_gain(omega, corner) ** 2
     return float(power.mean() ** 2 / np.mean(power**2))
 
 
@@ -239,7 +239,7 @@ def _filter(y: np.ndarray, dt: float, corner: float) -> list[np.ndarray]:
     long[-fade:] *= ramp[::-1]
     size = int(next_fast_len(len(long) + reach, real=True) or 0)
     omega = 2 * np.pi * rfftfreq(size)
-    passed = rfft(long, size) * _gain(omega, corner)
+    passed = rfft(long, size) * low_pass_gain(omega, corner)
     signals = [irfft(passed * (1j * omega / dt) ** k, size)[reach : reach + count] for k in range(3)]
     return [signals[0] + line[reach : reach + count], signals[1] + slope / dt, signals[2]]
 
