@@ -1,0 +1,163 @@
+"""The data of a fit: what is fitted, what chooses between candidates, and what is kept back for the verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.residuals import Batch
+from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
+
+HELD_BACK = 0.25  # of recordings
+HELD_BACK_SAMPLES = 0.2
+VALIDATION = 0.2  # of what is left
+
+
+@dataclass(frozen=True)
+class Track:
+    """One stretch of motion, in double precision; `dt` is None where samples have no order in time."""
+
+    name: str
+    dt: float | None
+    q: Float[np.ndarray, "time n"]
+    qd: Float[np.ndarray, "time n"]
+    qdd: Float[np.ndarray, "time n"]
+    u: Float[np.ndarray, "time n"]
+    measured: Float[np.ndarray, "time n"]  # positions as they were read
+    noise: float = 0.0  # of positions, as a share of their spread: the worst joint's
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def take(self, rows: slice | np.ndarray) -> "Track":
+        """Some of its samples."""
+        arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
+        return replace(self, **arrays)
+
+    def commands(self, late: int) -> Float[np.ndarray, "time late n"]:
+        """At each sample the last commands, newest first; before the first there was the first."""
+        padded = np.concatenate([np.repeat(self.u[:1], late, 0), self.u])
+        return np.stack([padded[late - k : late - k + len(self)] for k in range(late + 1)], 1)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test; the notes say what was done to the data."""
+
+    train: tuple[Track, ...]
+    validation: tuple[Track, ...]
+    test: tuple[Track, ...]
+    notes: tuple[str, ...]
+    kept_back: str  # in words
+
+    @property
+    def fitted(self) -> tuple[Track, ...]:
+        """Everything that may be fitted."""
+        return (*self.train, *self.validation)
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are recordings, which can be rolled out."""
+        return self.test[0].dt is not None
+
+
+Data = Recording | Samples | Sequence[Recording | Samples]
+
+
+def split(data: Data, test: Data | None, joint_names: tuple[str, ...] | None, num_joints: int, seed: int) -> Split:
+    """Data in the robot's order of joints, differentiated where that is needed, and divided.
+
+    Kept back are the last quarter of the recordings, or of a single one; of Samples a fifth, drawn by the seed.
+    """
+    given = _in_order(as_list(data), joint_names, num_joints)
+    tracks, notes = _tracks(given)
+    if test is None:
+        fitted, kept, words = _keep_back(tracks, seed)
+    else:
+        (kept, more), fitted = _tracks(_in_order(as_list(test), joint_names, num_joints)), tracks
+        notes, words = notes + more, f"{len(kept)} recordings given as test"
+        if (kept[0].dt is None) != (tracks[0].dt is None):
+            raise RecordingError("fit: test and training data differ in kind; give recordings, or Samples, for both")
+    train, validation = _divide(fitted, VALIDATION, seed + 1)
+    return Split(tuple(train), tuple(validation), tuple(kept), tuple(dict.fromkeys(notes)), words)
+
+
+def _in_order(given: list, joint_names: tuple[str, ...] | None, num_joints: int) -> list:
+    """The same with the joints as the robot has them."""
+    kinds = {isinstance(item, Recording) for item in given}
+    if len(kinds) > 1:
+        raise RecordingError("fit: recordings and Samples are mixed; give one kind")
+    for item in given:
+        if item.num_joints != num_joints:
+            raise RecordingError(f"fit: the data have {item.num_joints} joints, the model has {num_joints}")
+        if joint_names and item.joint_names and item.joint_names != joint_names:
+            raise RecordingError(
+                f"fit: the data are of joints {', '.join(item.joint_names)}; the robot's are {', '.join(joint_names)}"
+            )
+    return given
+
+
+def _tracks(given: list) -> tuple[list[Track], list[str]]:
+    if isinstance(given[0], Samples):
+        arrays = [[np.asarray(getattr(item, key), np.float64) for item in given] for key in ("q", "qd", "qdd", "u")]
+        q, qd, qdd, u = map(np.concatenate, arrays)
+        return [Track("samples", None, q, qd, qdd, u, q)], []
+    tracks, notes = [], []
+    for k, item in enumerate(given):
+        name = item.name or f"recording {k}"
+        for piece in regular(item):
+            track, said = _track(name, piece)
+            tracks.append(track)
+            notes += [f"{name}: {note}" for note in said]
+    return tracks, notes
+
+
+def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
+    """A recording with its derivatives; where there are none, they and the positions are smoothed."""
+    noise, q = 0.0, piece.q
+    if piece.qd is None or piece.qdd is None:
+        smoothed = smooth(piece)
+        piece, q = smoothed.recording, smoothed.q
+        spread = np.maximum(np.std(q, 0), 1e-300)
+        noise = float(np.max([joint.noise for joint in smoothed.joints] / spread))
+    states = np.asarray(q, np.float64), np.asarray(piece.qd, np.float64), np.asarray(piece.qdd, np.float64)
+    others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
+    return Track(name, piece.dt, *states, *others, noise), piece.notes
+
+
+def _keep_back(tracks: list[Track], seed: int) -> tuple[list[Track], list[Track], str]:
+    if tracks[0].dt is None:
+        fitted, kept = _divide(tracks, HELD_BACK_SAMPLES, seed)
+        return fitted, kept, f"{len(kept[0])} of {len(tracks[0])} samples, drawn at random"
+    names = list(dict.fromkeys(track.name for track in tracks))
+    if len(names) == 1:
+        fitted, kept = _divide(tracks, HELD_BACK, seed)
+        return fitted, kept, f"the last {HELD_BACK:.0%} of {names[0]}"
+    last = names[-max(1, round(HELD_BACK * len(names))) :]
+    fitted = [track for track in tracks if track.name not in last]
+    kept = [track for track in tracks if track.name in last]
+    return fitted, kept, f"{len(last)} of {len(names)} recordings: {', '.join(last)}"
+
+
+def _divide(tracks: list[Track], share: float, seed: int) -> tuple[list[Track], list[Track]]:
+    """The last part of every stretch; of samples without order any."""
+    first, second = [], []
+    for track in tracks:
+        cut = min(max(1, round((1 - share) * len(track))), len(track) - 1)
+        if cut < 1:
+            raise RecordingError(f"fit: {track.name} has {len(track)} sample; give more")
+        order = np.arange(len(track)) if track.dt is not None else np.random.default_rng(seed).permutation(len(track))
+        first.append(track.take(slice(0, cut) if track.dt is not None else np.sort(order[:cut])))
+        second.append(track.take(slice(cut, None) if track.dt is not None else np.sort(order[cut:])))
+    return first, second
+
+
+def batch(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"], most: int | None = None) -> Batch:
+    """The samples of several stretches together; of more than `most` an even choice."""
+    q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
+    u = np.concatenate([track.commands(late) for track in tracks])
+    whole = Batch(q, qd, qdd, u, np.tile(weight, (len(u), 1)))
+    if most is None or len(u) <= most:
+        return whole
+    return whole.take(np.linspace(0, len(u) - 1, most).astype(int))

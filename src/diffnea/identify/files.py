@@ -1,0 +1,189 @@
+"""Fits on disk: fit.json for people, weights.npz for the model's arrays, and the robot as URDF and MJCF."""
+
+import json
+import math
+import os
+import platform
+import zipfile
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffnea.actuators import Combined, Stribeck, Viscous
+from diffnea.formats import RobotFileError, save_robot
+from diffnea.identify import modules
+from diffnea.identify.combinations import Combination
+from diffnea.identify.fit import Fit
+from diffnea.identify.knowledge import Knowledge
+from diffnea.identify.scoring import Score
+from diffnea.identify.table import restored
+from diffnea.identify.verdict import Metrics, Verdict
+from diffnea.models import Model
+from diffnea.robot import Robot
+
+FORMAT = 1
+FIT, WEIGHTS = "fit.json", "weights.npz"
+
+
+class FitFileError(ValueError):
+    """A folder that holds no fit: one line with where, what was found and what is accepted."""
+
+
+def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
+    """Write a fit into a folder, which is made; each file is written aside, then moved into place."""
+    out = Path(folder)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FitFileError(f"{out}: {error.strerror}; give a folder that can be written") from None
+    arrays: dict[str, np.ndarray] = {}
+    content = _content(fit, modules.pack(fit.model, arrays))
+    _place(out / WEIGHTS, lambda path: np.savez(path, **arrays))  # pyright: ignore[reportArgumentType]
+    if isinstance(fit.model, Model):
+        content["robot_files"] = _robots(fit.model, out)
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    _place(out / FIT, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def _place(path: Path, write: Any) -> None:
+    aside = path.with_name(f".{os.getpid()}.{path.name}")
+    write(aside)
+    aside.replace(path)
+
+
+def _content(fit: Fit, model: Any) -> dict[str, Any]:
+    known = fit.known
+    return {
+        "format": FORMAT,
+        "verdict": fit.verdict.status,
+        "reasons": list(fit.verdict.reasons),
+        "config": fit.config,
+        "metrics": _plain(fit.metrics.to_dict()),
+        "table": _plain(known.table.to_dicts()),
+        "identifiable": _plain([each.to_dict() for each in known.identifiable]),
+        "unknown": list(known.unknown),
+        "notes": list(fit.notes),
+        "loss": _plain(fit.loss),
+        "history": _plain(list(fit.history)),
+        "versions": {name: version(name) for name in ("diffnea", "jax", "numpy")}
+        | {"python": platform.python_version()},
+        "model": model,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON has; those it has not, by name."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _number(value: Any) -> Any:
+    """What `_plain` made of a number that is not finite."""
+    if isinstance(value, dict):
+        return {key: _number(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return float(value) if value in ("inf", "-inf", "nan") else value
+
+
+def exported(model: Model) -> Robot:
+    """The robot with the friction that was learned, where a robot file has a place for it."""
+    actuator = model.actuator
+    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    robot = model.robot
+    for part in parts:
+        if isinstance(part, Viscous):
+            robot = replace(robot, damping=part.viscous)
+        if isinstance(part, Stribeck):
+            robot = replace(robot, damping=part.viscous, friction=part.kinetic)
+    return robot
+
+
+def _robots(model: Model, out: Path) -> dict[str, str]:
+    """The robot in both formats; a robot that one of them cannot hold leaves a word instead."""
+    said = {}
+    with jax.enable_x64(True):
+        robot = exported(model)
+        for name in ("identified.urdf", "identified.xml"):
+            try:
+                save_robot(robot, out / name)
+                said[name] = "written"
+            except (RobotFileError, ValueError) as error:
+                said[name] = f"not written: {error}"
+    return said
+
+
+def load_fit(folder: str | os.PathLike[str]) -> Fit:
+    """Read a fit back; its model predicts the same, bit for bit."""
+    place = Path(folder)
+    content = _read_json(place / FIT)
+    arrays = _read_arrays(place / WEIGHTS)
+    try:
+        wide = any(array.dtype == np.float64 for array in arrays.values())
+        with jax.enable_x64(bool(wide or jnp.asarray(0.0).dtype == np.float64)):
+            return _rebuilt(content, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FitFileError(f"{place / FIT}: {_line(error)}; give a folder written by fit.save") from None
+
+
+def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
+    metrics = {name: part and _score(_number(part)) for name, part in content["metrics"].items()}
+    table = restored(_number(content["table"]))
+    combinations = tuple(Combination(**_nan(_number(each))) for each in content["identifiable"])
+    known = Knowledge(table, combinations, tuple(content["unknown"]))
+    return Fit(
+        model=modules.unpack(content["model"], arrays),
+        metrics=Metrics(**metrics),
+        verdict=Verdict(content["verdict"], content["reasons"]),
+        loss=_number(content["loss"]),
+        history=tuple(_number(content["history"])),
+        notes=tuple(content["notes"]),
+        config=content["config"],
+        knowledge=lambda: known,
+    )
+
+
+def _nan(each: dict[str, Any]) -> dict[str, Any]:
+    return {key: float("nan") if value is None else value for key, value in each.items()}
+
+
+def _score(part: dict[str, Any]) -> Score:
+    rows = tuple(tuple(row) for row in part["error_joints"])
+    lists = {key: tuple(part[key]) for key in ("nmse_joints", "horizons", "error")}
+    return Score(**{**part, **lists, "error_joints": rows})
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FitFileError(f"{path}: {error.strerror}; give a folder written by fit.save") from None
+    except ValueError as error:
+        raise FitFileError(f"{path}: is damaged ({_line(error)}); save the fit again") from None
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise FitFileError(f"{path}: is no fit; give a folder written by fit.save")
+    if content["format"] > FORMAT:
+        raise FitFileError(f"{path}: has format {content['format']}, this version reads up to {FORMAT}; update diffnea")
+    return content
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except OSError as error:
+        raise FitFileError(f"{path}: {error.strerror or _line(error)}; give a folder written by fit.save") from None
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise FitFileError(f"{path}: is damaged ({_line(error)}); save the fit again") from None
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,262 @@
+"""`fit`: from recordings to a model, with what is known of it and a verdict on data that were not fitted."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffnea.actuators import AbstractActuator
+from diffnea.identify import search
+from diffnea.identify.combinations import Combination
+from diffnea.identify.data import Data, Split, Track, batch, split
+from diffnea.identify.knowledge import Knowledge, knowledge
+from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, windows
+from diffnea.identify.starts import near, random_starts
+from diffnea.identify.table import Table
+from diffnea.identify.unknowns import Unknowns, late, unknowns
+from diffnea.identify.verdict import MOST_NOISE, Metrics, Verdict, judge
+from diffnea.identify.weights import scales
+from diffnea.models import FeedForward, Model
+from diffnea.robot import Robot
+
+METHODS = ("auto", "adam", "lm", "linear")
+LOSSES = ("acceleration", "torque", "trajectory")
+STARTS = ("nominal", "random")
+NUMBER_OF_STARTS = 8
+# Residuals for each number to learn, at least.
+LEAST_ROWS = 2
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted model and what is known of it; `print(fit)` says the most of it."""
+
+    model: Any
+    metrics: Metrics
+    verdict: Verdict
+    loss: float
+    history: tuple[float, ...]  # the lowest loss after each iteration
+    notes: tuple[str, ...]
+    config: dict[str, Any]
+    knowledge: Callable[[], Knowledge] = field(repr=False)
+
+    @cached_property
+    def known(self) -> Knowledge:
+        """What the data determine; worked out when first asked for."""
+        return self.knowledge()
+
+    @property
+    def table(self) -> Table:
+        """One row a physical quantity: start, estimate, standard deviation, whether the data determine it."""
+        return self.known.table
+
+    @property
+    def identifiable(self) -> tuple[Combination, ...]:
+        """The combinations that the data determine, with intervals."""
+        return self.known.identifiable
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What the data do not tell, in words."""
+        return self.known.unknown
+
+    @property
+    def robot(self) -> Robot:
+        """The robot that was learned."""
+        if not isinstance(self.model, Model):
+            raise AttributeError("a network has no robot; use fit.model")
+        return self.model.robot
+
+    def save(self, folder: Any) -> None:
+        """Write the fit into a folder: fit.json, weights.npz, identified.urdf and identified.xml."""
+        from diffnea.identify.files import save  # here, because files are of fits
+
+        save(self, folder)
+
+    def __str__(self) -> str:
+        known = [f"  {each.formula} = {each.value:.5g} ± {each.std:.2g} {each.unit}" for each in self.identifiable]
+        parts = [f"verdict: {self.verdict.status}", *(f"  {reason}" for reason in self.verdict.reasons)]
+        parts += ["", str(self.metrics), "", "the data determine", *known]
+        parts += ["the data do not tell", *(f"  {sentence}" for sentence in self.unknown)]
+        return "\n".join(parts)
+
+
+def fit(
+    robot: Robot | FeedForward,
+    data: Data,
+    *,
+    learn: Iterable[str] | None = None,
+    actuator: str | AbstractActuator = "ideal",
+    method: str = "auto",
+    loss: str = "acceleration",
+    start: str = "nominal",
+    seed: int = 0,
+    test: Data | None = None,
+    robust: bool | None = None,
+    starts: int = NUMBER_OF_STARTS,
+    steps: int | None = None,
+) -> Fit:
+    """Learn a model from recordings or samples, and judge it on a part that is kept back, or on `test`.
+
+    `learn`: any of inertia, kinematics, armature, actuator; by default inertia and actuator. An actuator given by name
+    is always learned. `start="nominal"` begins with the robot as given and perturbed copies of it, "random" with robots
+    that share only its size and mass. `robust` weights outliers down. `steps` are iterations of the method. A network
+    (`FeedForward`) in place of the robot is learned as it is.
+    """
+    _check(method=(method, METHODS), loss=(loss, LOSSES), start=(start, STARTS))
+    _check_kind(robot, method, loss)
+    single = not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
+    with search.double_precision(), np.errstate(all="ignore"):  # what is not finite ends in the verdict
+        plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps)
+        found = plan.run()
+    if single:
+        lower = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float32), found.model)
+        object.__setattr__(found, "model", lower)
+    return found
+
+
+def _check(**given: tuple[Any, tuple[str, ...]]) -> None:
+    for name, (value, accepted) in given.items():
+        if value not in accepted:
+            raise ValueError(f'fit: {name} is "{value}"; use {", ".join(accepted)}')
+
+
+def _check_kind(robot: Any, method: str, loss: str) -> None:
+    if isinstance(robot, FeedForward):
+        if loss == "torque" or method == "linear":
+            what = f"loss {loss}" if loss == "torque" else "method linear"
+            raise ValueError(f"fit: a network has no inverse dynamics for {what}; use acceleration or trajectory")
+    elif not isinstance(robot, Robot):
+        raise TypeError(f"fit: robot is a {type(robot).__name__}; give a Robot or a FeedForward")
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One call of `fit`, step by step."""
+
+    given: Any
+    data: Data
+    learn: Any
+    actuator: Any
+    method: str
+    loss: str
+    start: str
+    seed: int
+    test: Any
+    robust: bool | None
+    starts: int
+    steps: int | None
+
+    def run(self) -> Fit:
+        key = jax.random.key(self.seed)
+        names = self.given.joint_names if isinstance(self.given, Robot) else None
+        parts = split(self.data, self.test, names, self.given.num_joints, self.seed)
+        free = unknowns(self.given, self.learn, self.actuator, key)
+        before = free.model(jnp.asarray(free.start))
+        problems = self._problems(free, parts)
+        weight = scales(self.loss, before, parts.fitted)
+        if problems:
+            return self._result(free, parts, before, None, weight, problems)
+        task = self._task(free, parts, weight)
+        found = self._search(task, parts)
+        if not found.finite:
+            problems = ["the loss is not finite at any start; look at the data and at the start's numbers"]
+        return self._result(free, parts, before, found, weight, problems)
+
+    def _problems(self, free: Unknowns, parts: Split) -> list[str]:
+        """What makes a fit pointless, before it starts."""
+        if not free.size:
+            raise ValueError("fit: nothing to learn; name inertia, kinematics, armature or actuator in learn")
+        problems = []
+        rows = sum(track.q.size for track in parts.fitted)
+        if rows < LEAST_ROWS * free.size:
+            need = -(-LEAST_ROWS * free.size // self.given.num_joints)
+            problems.append(
+                f"too few samples: {rows // self.given.num_joints} for {free.size} numbers; give at least {need}"
+            )
+        moved = np.concatenate([track.q for track in parts.fitted]).std(0), _all(parts, "qd").std(0)
+        if all(np.all(spread <= 1e-12) for spread in moved):
+            problems.append("nothing moves in these data; record motion")
+        noisy = max((track.noise for track in parts.fitted), default=0.0)
+        if noisy > MOST_NOISE:
+            problems.append(f"positions are noise: {noisy:.0%} of their spread; record motion larger than the noise")
+        return problems
+
+    def _task(self, free: Unknowns, parts: Split, weight: np.ndarray) -> search.Task:
+        most = late(free)
+        draw = random_starts if self.start == "random" else near
+        prior = free.start if self.start == "nominal" and isinstance(self.given, Robot) else None
+        return search.Task(
+            loss="acceleration" if self.loss == "trajectory" else self.loss,
+            free=free,
+            train=batch(parts.train, most, weight),
+            validation=batch(parts.validation, most, weight),
+            whole=batch(parts.fitted, most, weight),
+            starts=draw(free, self.seed, max(1, self.starts)),
+            prior=prior,
+            seed=self.seed,
+            robust=bool(self.robust),
+        )
+
+    def _search(self, task: search.Task, parts: Split) -> search.Found:
+        if self.method == "adam":
+            return search.by_adam(task, **({} if self.steps is None else {"steps": self.steps}))
+        ways = {"lm": search.by_least_squares, "auto": search.by_race}
+        return ways[self.method](task, search.ITERATIONS if self.steps is None else self.steps)
+
+    def _result(self, free, parts: Split, before, found: search.Found | None, weight, problems: list[str]) -> Fit:
+        theta = free.start if found is None or not found.finite else found.theta
+        model = free.model(jnp.asarray(theta))
+        cut = windows(parts.test, _spread(parts.fitted))
+        metrics = _metrics(model, before, parts.test, cut)
+        notes = (*parts.notes, f"kept back: {parts.kept_back}", *(() if found is None else found.notes))
+        told = [] if found is None or found.converged else list(found.notes[-1:])
+        verdict = judge(metrics, problems, told, _joint_names(self.given))
+        found_any = found is not None and found.finite
+        return Fit(
+            model=model,
+            metrics=metrics,
+            verdict=verdict,
+            loss=float("nan") if found is None else found.loss,
+            history=() if found is None else found.history,
+            notes=notes,
+            config=self._config(free),
+            knowledge=partial(knowledge, free, parts.fitted, before, found if found_any else None, weight, self.loss),
+        )
+
+    def _config(self, free: Unknowns) -> dict[str, Any]:
+        given = self.actuator if isinstance(self.actuator, str) else type(self.actuator).__name__
+        return {
+            "robot": getattr(self.given, "name", type(self.given).__name__),
+            "learn": list(free.learned),
+            "actuator": given,
+            "method": self.method,
+            "loss": self.loss,
+            "start": self.start,
+            "seed": self.seed,
+            "robust": self.robust,
+            "starts": self.starts,
+            "steps": self.steps,
+        }
+
+
+def _all(parts: Split, key: str) -> np.ndarray:
+    return np.concatenate([getattr(track, key) for track in parts.fitted])
+
+
+def _spread(tracks: Sequence[Track]) -> np.ndarray:
+    """How far each joint moves: the standard deviation of its position, or of all joints' where it stands still."""
+    each = np.concatenate([track.q for track in tracks]).std(0)
+    return np.where(each > 1e-9 * each.max(initial=0.0), each, each.max(initial=0.0) or 1.0)
+
+
+def _joint_names(given: Any) -> tuple[str, ...]:
+    return given.joint_names if isinstance(given, Robot) else tuple(map(str, range(given.num_joints)))
+
+
+def _metrics(model: Any, before: Any, tracks: Sequence[Track], cut: Windows | None) -> Metrics:
+    return Metrics(score(model, tracks, cut), score(before, tracks, cut), constant_velocity(cut), standing_still(cut))

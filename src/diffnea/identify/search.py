@@ -1,0 +1,161 @@
+"""The search for θ: several starts side by side, the best by validation, then all data, and no drift of the unknown."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify import gradient
+from diffnea.identify.least_squares import FLOOR, Descent, Problem, minimise, pull_back
+from diffnea.identify.residuals import Batch, problem, residuals
+from diffnea.identify.starts import spread
+from diffnea.identify.unknowns import Unknowns
+
+# Starts race on so many samples at most; the winner sees all.
+RACE = 1024
+# With more numbers than this the normal equations cost more than they bring, and ADAM does the work.
+MOST_FOR_NORMAL = 700
+# A short ADAM run for starts that Levenberg-Marquardt cannot use.
+SHORT_STEPS, SHORT_RATE, SHORT_SAMPLES = 1000, 2e-2, 256
+# Huber's loss is quadratic up to this many standard deviations.
+HUBER, HUBER_ROUNDS = 1.345, 4
+ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Found:
+    """The θ that was found, the losses on the way, and how it went, in words."""
+
+    theta: Float[np.ndarray, " p"]
+    loss: float
+    history: tuple[float, ...]
+    converged: bool
+    notes: tuple[str, ...]
+    weight: Float[np.ndarray, "sample n"]  # of each residual of all fitted data, outliers weighted down
+
+    @property
+    def finite(self) -> bool:
+        """Whether there is a model at all."""
+        return bool(np.isfinite(self.loss))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be fitted: training part, validation part, and both; from which starts."""
+
+    loss: str
+    free: Unknowns
+    train: Batch
+    validation: Batch
+    whole: Batch
+    starts: Float[np.ndarray, "starts p"]
+    prior: Float[np.ndarray, " p"] | None  # where numbers go that the data do not determine
+    seed: int
+    robust: bool = False
+
+
+def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE) -> Found:
+    """The paper's way, from the first start."""
+    run = gradient.descend(task.loss, task.free, task.whole, task.starts[:1], steps, rate, task.seed)
+    if not run.converged[0]:
+        return _found(task, run, 0, (f"ADAM still made progress after {steps} steps; give more steps, or method=auto",))
+    return _found(task, run, 0, ())
+
+
+def by_least_squares(task: Task, iterations: int = ITERATIONS) -> Found:
+    """Levenberg-Marquardt from the first start."""
+    return _finish(task, task.starts[:1], (), (), iterations)
+
+
+def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
+    """All starts at once on a part of the data, the best by validation kept, then all data."""
+    if task.free.size > MOST_FOR_NORMAL:
+        return _by_long_adam(task)
+    small = task.train.take(_even(len(task.train.q), RACE))
+    race = problem(task.loss, task.free, small, len(task.starts))
+    run, notes = _with_adam(task, small, race, minimise(race, task.starts, iterations), iterations)
+    if not np.isfinite(run.loss).any():
+        return _found(task, run, 0, ("the loss is not finite at any start",))
+    checked = problem(task.loss, task.free, task.validation.take(_even(len(task.validation.q), RACE)), len(run.theta))
+    validation = checked.loss(run.theta)
+    best = int(np.argmin(np.where(np.isfinite(validation) & np.isfinite(run.loss), validation, np.inf)))
+    return _finish(task, run.theta[best : best + 1], run.history, notes, iterations)
+
+
+def _even(count: int, most: int) -> np.ndarray | slice:
+    return slice(None) if count <= most else np.linspace(0, count - 1, most).astype(int)
+
+
+def _agree(run: Descent) -> int:
+    """How many starts came to the lowest loss."""
+    return int((run.loss <= 1.01 * run.loss.min() + FLOOR).sum()) if np.isfinite(run.loss).any() else 0
+
+
+def _with_adam(
+    task: Task, small: Batch, race: Problem, run: Descent, iterations: int
+) -> tuple[Descent, tuple[str, ...]]:
+    """Where the starts do not agree, a short ADAM run may bring them into the valley."""
+    count = len(task.starts)
+    if count < 2 or _agree(run) > 1 or run.loss.min() < FLOOR:
+        return run, (f"{_agree(run)} of {count} starts came to the lowest loss",)
+    few = small.take(_even(len(small.q), SHORT_SAMPLES))
+    warm = gradient.descend(task.loss, task.free, few, task.starts, SHORT_STEPS, SHORT_RATE, task.seed, SHORT_SAMPLES)
+    again = minimise(race, warm.theta, iterations)
+    better = again.loss < run.loss
+    both = Descent(
+        np.where(better[:, None], again.theta, run.theta),
+        np.where(better, again.loss, run.loss),
+        np.where(better, again.converged, run.converged),
+        (*run.history, *np.fmin(again.history, run.history[-1]).tolist()),
+    )
+    return both, (f"{_agree(both)} of {count} starts came to the lowest loss, after ADAM",)
+
+
+def _by_long_adam(task: Task) -> Found:
+    """Many numbers, as of a network: ADAM from every start, the best by validation."""
+    run = gradient.descend(task.loss, task.free, task.train, task.starts[:2], seed=task.seed)
+    checked = problem(task.loss, task.free, task.validation.take(_even(len(task.validation.q), RACE)), len(run.theta))
+    validation = np.where(np.isfinite(run.loss), checked.loss(run.theta), np.inf)
+    return _found(task, run, int(np.argmin(validation)), ())
+
+
+def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...], iterations: int) -> Found:
+    """All data, from one θ; outliers weighted down where asked; what is not determined goes back to the prior."""
+    whole = problem(task.loss, task.free, task.whole, 1)
+    run = minimise(whole, theta, iterations)
+    batch = task.whole
+    for _ in range(HUBER_ROUNDS if task.robust and np.isfinite(run.loss[0]) else 0):
+        batch = without_outliers(task, run.theta[0])
+        whole = problem(task.loss, task.free, batch, 1)
+        run = minimise(whole, run.theta, iterations)
+    arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
+    if task.prior is not None and np.isfinite(run.loss[0]):
+        theta = pull_back(whole, run.theta[0], task.prior, spread(task.free))
+        run = replace(run, theta=theta[None], loss=whole.loss(theta[None]))
+    if not arrived:
+        notes = (
+            *notes,
+            f"Levenberg-Marquardt still made progress after {iterations} iterations; give more data, or learn less",
+        )
+    found = _found(task, run, 0, notes)
+    return replace(found, history=(*history, *run.history), converged=arrived, weight=batch.weight)
+
+
+def _found(task: Task, run: Descent, which: int, notes: tuple[str, ...]) -> Found:
+    return Found(
+        run.theta[which], float(run.loss[which]), run.history, bool(run.converged[which]), notes, task.whole.weight
+    )
+
+
+def without_outliers(task: Task, theta: Float[np.ndarray, " p"]) -> Batch:
+    """The same data with residuals beyond Huber's limit weighted down, by each joint's own spread."""
+    wrong = residuals(task.loss, task.free, task.whole, theta)
+    spread = 1.4826 * np.median(np.abs(wrong), axis=0)
+    share = HUBER * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
+    return task.whole._replace(weight=task.whole.weight * np.sqrt(np.minimum(share, 1.0)))
+
+
+def double_precision():
+    """Fits are computed in double precision, whatever the program's own is."""
+    return jax.enable_x64(True)

@@ -1,0 +1,266 @@
+"""`fit`: exact recovery, verdicts that are never dressed up, held-out data, files and messages."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffnea import systems
+from diffnea.actuators import Viscous, for_robot
+from diffnea.identify import FitFileError, fit, load_fit
+from diffnea.models import FeedForward, Model
+from diffnea.parameters import encode, learnable, pack, unpack
+from diffnea.recordings import Recording, RecordingError, Samples
+from diffnea.rollout import rollout
+
+# A fit of exact data ends at rounding: residuals of 1e-12 of the accelerations' spread.
+EXACT = 1e-20
+SYSTEMS = {"cartpole": systems.cartpole(), "furuta": systems.furuta()}
+
+
+def uniform(system, actuator, count=300, seed=0):
+    """Exact samples, drawn evenly from where the system works."""
+    rng = np.random.default_rng(seed)
+    low, high = np.asarray(system.limits.lower), np.asarray(system.limits.upper)
+    q = rng.uniform(low, high, (count, 2))
+    qd = rng.uniform(-1, 1, (count, 2)) * np.asarray(system.limits.velocity)
+    u = rng.uniform(-1, 1, (count, 2)) * np.asarray(system.limits.effort)
+    model = Model(system.robot, actuator)
+    return Samples(q=q, qd=qd, u=u, qdd=np.asarray(model(q, qd, u)), joint_names=system.robot.joint_names)
+
+
+def off_by(robot, share, seed=0):
+    """The robot with its inertias off: a nominal robot as one has it."""
+    virtual = encode(robot)
+    masks = learnable(virtual, ("inertia",))
+    vector = pack(virtual, masks)
+    noise = np.random.default_rng(seed).standard_normal(len(vector)) * share
+    scale = np.tile([1.0] * 4 + [float(virtual.length_scale)] * 6, robot.num_joints)
+    return unpack(virtual, masks, vector + jnp.asarray(noise * scale)).robot()
+
+
+def viscous(system):
+    return Viscous.of(np.asarray(system.robot.damping))
+
+
+def swing(system, seconds=12.0, noise=0.0, seed=0, start=(0.0, 0.3)):
+    """A simulated swing-up with viscous friction; positions only."""
+    count = round(seconds / system.dt)
+    model = Model(system.robot, viscous(system))
+    run = rollout(model, jnp.asarray(start), jnp.zeros(2), system.swing_up, system.dt, steps=count)
+    q = np.asarray(run.q) + noise * np.random.default_rng(seed).standard_normal((count, 2))
+    return Recording(time=np.asarray(run.time), q=q, u=np.asarray(run.u), joint_names=system.robot.joint_names)
+
+
+@pytest.fixture(scope="module")
+def recordings():
+    return [swing(SYSTEMS["furuta"], noise=1e-3, seed=k, start=(0.1 * k, 0.3 + 0.2 * k)) for k in range(3)]
+
+
+@pytest.fixture(scope="module")
+def fitted(recordings):
+    system = SYSTEMS["furuta"]
+    return fit(off_by(system.robot, 0.3), recordings, actuator="viscous")
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("learn", [("inertia",), ("inertia", "kinematics")])
+def test_random_starts_find_exact_data(name, learn):
+    system = SYSTEMS[name]
+    found = fit(system.robot, uniform(system, viscous(system)), learn=learn, actuator="viscous", start="random")
+    assert found.metrics["nmse"] < EXACT
+    np.testing.assert_allclose(found.model.actuator.viscous, system.robot.damping, rtol=1e-6)
+
+
+def test_a_better_model_is_accepted_and_beats_the_start(fitted):
+    assert fitted.verdict == "accepted", fitted.verdict.reasons
+    assert fitted.metrics.fit.error[1] < 0.5 * fitted.metrics.start.error[1]
+    assert fitted.metrics.fit.horizons == (0.1, 0.5, 1.0, 2.0)
+    assert any("differentiated" in note or "estimated from positions" in note for note in fitted.notes)
+
+
+def test_what_is_not_determined_stays_where_it_was():
+    system = SYSTEMS["cartpole"]
+    start = off_by(system.robot, 0.2)
+    found = fit(start, uniform(system, None), learn=("inertia",))
+    assert found.metrics["nmse"] < EXACT and found.verdict == "accepted"
+    virtual = encode(start), encode(found.robot)
+    masks = learnable(virtual[0], ("inertia",))
+    before, after = (np.asarray(pack(each, masks)) for each in virtual)
+    # Nothing of these samples depends on the cart's extent and centre of mass: only its mass may change.
+    np.testing.assert_allclose(after[1:10], before[1:10], atol=1e-6)
+    total = np.sum(np.asarray(found.robot.inertia.mass))
+    np.testing.assert_allclose(total, np.sum(np.asarray(system.robot.inertia.mass)), rtol=1e-9)
+
+
+def test_the_truth_is_not_made_better():
+    system = SYSTEMS["cartpole"]
+    found = fit(system.robot, uniform(system, None), learn=("inertia",))
+    assert found.verdict == "no better than the start"
+    assert "nMSE" in " ".join(found.verdict.reasons)
+
+
+def test_noise_is_never_accepted():
+    system = SYSTEMS["cartpole"]
+    rng = np.random.default_rng(0)
+    time = np.arange(2000) * system.dt
+    q, u = rng.standard_normal((2000, 2)), np.column_stack([rng.standard_normal(2000), np.zeros(2000)])
+    found = fit(off_by(system.robot, 0.3), Recording(time=time, q=q, u=u), actuator="viscous")
+    assert found.verdict != "accepted"
+    shuffled = uniform(system, None)
+    wrong = Samples(q=shuffled.q, qd=shuffled.qd, qdd=rng.permutation(shuffled.qdd), u=shuffled.u)
+    found = fit(off_by(system.robot, 0.3), wrong)
+    assert found.verdict == "failed" and "explained" in found.verdict.reasons[0]
+
+
+def test_constant_data_fail_with_the_reason():
+    system = SYSTEMS["cartpole"]
+    zeros = np.zeros((400, 2))
+    found = fit(system.robot, Recording(time=np.arange(400) * system.dt, q=zeros + 0.1, u=zeros, qd=zeros, qdd=zeros))
+    assert found.verdict == "failed" and "nothing moves" in found.verdict.reasons[0]
+
+
+def test_another_robots_data_are_not_accepted(recordings):
+    other = SYSTEMS["cartpole"].robot
+    data = [Recording(time=each.time, q=each.q, u=each.u) for each in recordings]
+    found = fit(other, data, actuator="viscous")
+    assert found.verdict != "accepted", found.verdict.reasons
+
+
+def test_too_few_samples_fail_with_the_number_needed():
+    system = SYSTEMS["cartpole"]
+    found = fit(system.robot, uniform(system, None, count=12))
+    assert found.verdict == "failed" and "too few samples: 10 for 20 numbers; give at least 20" in found.verdict.reasons
+
+
+def test_a_loss_that_is_nowhere_finite_keeps_the_start():
+    system = SYSTEMS["cartpole"]
+    given = uniform(system, None)
+    broken = Samples(q=given.q, qd=given.qd * 1e200, qdd=given.qdd, u=given.u)
+    found = fit(system.robot, broken)
+    assert found.verdict == "failed" and "not finite" in found.verdict.reasons[0]
+    np.testing.assert_allclose(found.robot.inertia.mass, system.robot.inertia.mass, rtol=1e-12)
+
+
+def test_adam_lm_and_torque_come_near():
+    system = SYSTEMS["cartpole"]
+    data, start = uniform(system, viscous(system)), off_by(system.robot, 0.2)
+    by_adam = fit(start, data, actuator="viscous", method="adam", steps=600)
+    assert by_adam.metrics["nmse"] < 0.5 * by_adam.metrics.start.nmse
+    for loss in ("acceleration", "torque"):
+        by_lm = fit(start, data, actuator="viscous", method="lm", loss=loss)
+        assert by_lm.metrics["nmse"] < EXACT
+
+
+def test_outliers_are_weighted_down():
+    system = SYSTEMS["cartpole"]
+    given, rng = uniform(system, None), np.random.default_rng(1)
+    qdd = given.qdd + 1e-3 * given.qdd.std(0) * rng.standard_normal(given.qdd.shape)
+    qdd[::10] += 10 * qdd.std(0)
+    data, truth = Samples(q=given.q, qd=given.qd, qdd=qdd, u=given.u), given
+    errors = []
+    for robust in (False, True):
+        model = fit(off_by(system.robot, 0.2), data, robust=robust).model
+        errors.append(np.mean(np.square(model(truth.q, truth.qd, truth.u) - truth.qdd) / truth.qdd.var(0)))
+    assert errors[1] < 0.05 * errors[0]
+
+
+def test_a_network_is_learned_by_the_same_call():
+    given = uniform(SYSTEMS["cartpole"], None)
+    network = FeedForward.for_samples(
+        given.q, given.qd, given.u, given.qdd, jax.random.key(0), wraps=(False, True), width=8
+    )
+    found = fit(network, given, steps=300, method="adam")
+    assert found.metrics["nmse"] < 0.7 * found.metrics.start.nmse
+    assert len(found.table) == 0 and "network" in found.unknown[0]
+
+
+def test_a_command_that_comes_late_is_seen():
+    system = SYSTEMS["cartpole"]
+    late = for_robot("delay+viscous", system.robot)
+    rng, count = np.random.default_rng(0), 2500
+    u = np.zeros((count, 2))
+    u[:, 0] = 3 * np.repeat(rng.standard_normal(count // 10), 10)
+    shifted = np.concatenate([np.zeros((3, 2)), u[:-3]])
+    model = Model(system.robot, viscous(system))
+    run = rollout(model, jnp.asarray([0.0, 0.5]), jnp.zeros(2), shifted, system.dt)
+    qdd = model(run.q, run.qd, shifted)
+    data = Recording(time=np.asarray(run.time), q=run.q, u=u, qd=run.qd, qdd=qdd)
+    found = fit(off_by(system.robot, 0.2), data, actuator=late, learn=("inertia", "actuator"))
+    np.testing.assert_allclose(found.model.actuator.delay, 3.0, atol=0.02)
+    assert found.verdict == "accepted", found.verdict.reasons
+
+
+def test_files_give_the_same_bits(fitted, recordings, tmp_path):
+    fitted.save(tmp_path / "out")
+    again = load_fit(tmp_path / "out")
+    q, qd, u = recordings[0].q, np.gradient(recordings[0].q, axis=0), recordings[0].u
+    assert np.array_equal(fitted.model(q, qd, u), again.model(q, qd, u))
+    assert again.verdict == fitted.verdict and again.verdict.reasons == fitted.verdict.reasons
+    assert again.table == fitted.table and again.metrics == fitted.metrics
+    assert again.identifiable == fitted.identifiable and again.unknown == fitted.unknown
+    assert again.config == fitted.config and again.robot.joint_names == fitted.robot.joint_names
+    assert {"fit.json", "weights.npz", "identified.urdf", "identified.xml"} <= {
+        p.name for p in (tmp_path / "out").iterdir()
+    }
+    again.save(tmp_path / "twice")
+    assert (tmp_path / "twice" / "fit.json").read_bytes() == (tmp_path / "out" / "fit.json").read_bytes()
+
+
+def test_files_that_are_no_fit_are_refused_in_one_line(fitted, tmp_path):
+    with pytest.raises(FitFileError, match="fit.json: No such file"):
+        load_fit(tmp_path / "nowhere")
+    fitted.save(tmp_path)
+    text = (tmp_path / "fit.json").read_text()
+    for damaged, says in [
+        (text[:-200], "is damaged"),
+        ("[1]", "is no fit"),
+        (text.replace('"format": 1', '"format": 99'), "format 99"),
+        (text.replace('"class": "Viscous"', '"class": "Popen"'), 'part "Popen"'),
+        (text.replace('"reasons"', '"seasons"'), "reasons"),
+    ]:
+        (tmp_path / "fit.json").write_text(damaged)
+        with pytest.raises(FitFileError, match=says) as error:
+            load_fit(tmp_path)
+        assert "\n" not in str(error.value)
+    (tmp_path / "fit.json").write_text(text)
+    (tmp_path / "weights.npz").write_bytes(b"PK\x03\x04 not a zip")
+    with pytest.raises(FitFileError, match="weights.npz"):
+        load_fit(tmp_path)
+
+
+def test_a_pickle_in_the_weights_is_never_opened(fitted, tmp_path):
+    fitted.save(tmp_path)
+    np.savez(tmp_path / "weights.npz", array_0=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(FitFileError, match="weights.npz"):
+        load_fit(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"method": "newton"}, 'fit: method is "newton"; use auto, adam, lm, linear'),
+        ({"loss": "angle"}, 'fit: loss is "angle"'),
+        ({"start": "here"}, 'fit: start is "here"'),
+        ({"learn": ("mass",)}, 'fit: learn has "mass"'),
+        ({"learn": ()}, None),
+        ({"actuator": "glue"}, "glue"),
+    ],
+)
+def test_wrong_words_are_named(changes, says):
+    system = SYSTEMS["cartpole"]
+    options = {"method": "auto", **changes}
+    if says is None:  # an actuator by name is still learned; ideal has nothing to learn
+        says = "nothing to learn"
+    with pytest.raises(ValueError, match=says.replace("(", r"\(")):
+        fit(system.robot, uniform(system, None, count=60), **options)
+
+
+def test_data_of_other_joints_are_refused():
+    system = SYSTEMS["cartpole"]
+    three = np.zeros((50, 3))
+    with pytest.raises(RecordingError, match="3 joints, the model has 2"):
+        fit(system.robot, Samples(q=three, qd=three, qdd=three, u=three))
+    two = np.zeros((50, 2))
+    with pytest.raises(RecordingError, match="the data are of joints a, b"):
+        fit(system.robot, Samples(q=two, qd=two, qdd=two, u=two, joint_names=("a", "b")))
