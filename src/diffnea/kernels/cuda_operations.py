@@ -1,5 +1,7 @@
 """The operations of scalar programs as CUDA C, and the functions they call."""
 
+from fractions import Fraction
+
 import numpy as np
 
 REAL = {
@@ -52,12 +54,20 @@ def literal(number: float | bool, dtype: str) -> str:
     return f"({number!r}{suffix})" if str(number).startswith("-") else f"{number!r}{suffix}"
 
 
+# π to 60 digits: enough to tell where 2¹⁰⁵ is in a turn, to double precision.
+_PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494")
+_POWERS = ",".join(repr(float(Fraction(2) ** e % (2 * _PI)) if e > 2 else 2.0**e) for e in range(106))
 # Sine and cosine to 1.5 units in the last place: the angle less a multiple of a quarter turn in three steps, then
-# polynomials. The library's are as exact, but carry code for large angles to every use of them.
+# polynomials. The library's are as exact, but carry code for large angles to every use of them. Here a large angle
+# m · 2ᵉ is m times the rest of 2ᵉ after whole turns, in double precision; a call would cost every thread registers.
 _TURN = {
-    "float32": """__device__ __noinline__ real far_angle(real x){return atan2f(sinf(x),cosf(x));}
-__device__ __forceinline__ void turn(real x,real*s,real*c){
-if(!(fabsf(x)<48000.0f))x=far_angle(x);
+    "float32": f"__device__ const double powers_in_a_turn[]={{{_POWERS}}};\n"
+    """__device__ __forceinline__ void turn(real x,real*s,real*c){
+if(!(fabsf(x)<48000.0f)){
+const int e=max((int)(__float_as_uint(x)>>23&255u)-150,0);
+const double r=(double)x*__hiloint2double((1023-e)<<20,0)*powers_in_a_turn[e];
+x=(float)fma(rint(r*0.15915494309189535),-6.283185307179586,r);
+}
 const float shifted=fmaf(x,0.636619747f,12582912.0f),n=shifted-12582912.0f;
 const unsigned quarter=__float_as_uint(shifted);
 float r=fmaf(n,-1.57079601e+00f,x);
