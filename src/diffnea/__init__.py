@@ -15,8 +15,10 @@ from diffnea.batches import (
 )
 from diffnea.dynamics import Energy
 from diffnea.formats import RobotFileError, load_robot, save_robot
+from diffnea.identify import Fit, FitFileError, fit, load_fit
 from diffnea.kernels import backends
 from diffnea.models import FeedForward, Model
 from diffnea.recordings import Recording, RecordingError, Samples, load_recording
 from diffnea.robot import Limits, Robot, Tree
+from diffnea.rollout import Rollout, rollout
 from diffnea.spatial import Inertia, Transform

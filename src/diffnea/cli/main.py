@@ -1,48 +1,23 @@
-"""The command line: each command a dataclass, whose fields are its arguments."""
+"""`diffnea COMMAND …`: find the command, run it, print its result; errors are one line and an exit code."""
 
 import json
 import sys
 import traceback
 import warnings
-from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
 import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, PositionalMetavarFromFieldName
+from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 
-from diffnea.formats import load_robot, save_robot
-
-
-@dataclass(frozen=True)
-class Convert:
-    """Write a robot file as URDF or MJCF, whichever the ending of OUT says.
-
-    Names, joints, limits, inertias and joint dynamics go over; meshes and other looks do not.
-    """
-
-    robot: Positional[str]
-    """The robot file, URDF or MJCF."""
-    out: Positional[str]
-    """The file to write: .urdf, or .xml for MJCF."""
-    allow_unphysical: bool = False
-    """Take links that no body can be."""
-    json: bool = False
-    """Print the result as one JSON object."""
-    debug: bool = False
-    """Show where in the program an error came from."""
-
-    def run(self) -> dict[str, Any]:
-        robot = load_robot(self.robot, allow_unphysical=self.allow_unphysical)
-        save_robot(robot, self.out, allow_unphysical=self.allow_unphysical)
-        return {"robot": self.robot, "out": self.out, "name": robot.name, "joints": list(robot.joint_names)}
-
-    def summary(self, result: dict[str, Any]) -> str:
-        """The result in a line for a person."""
-        return f'{self.out}: "{result["name"]}" with {len(result["joints"])} joints, from {self.robot}'
+# Each command is a dataclass in the module of its name; a module is imported when its command is called.
+COMMANDS = {"convert": "Convert"}
 
 
-COMMANDS = {"convert": Convert}
+def command_class(name: str) -> Any:
+    """The dataclass of a command: its fields are the arguments, `run` does the work, `summary` says it in words."""
+    return getattr(import_module(f"diffnea.cli.{name}"), COMMANDS[name])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     try:
         command = tyro.cli(
-            COMMANDS[arguments[0]],
+            command_class(arguments[0]),
             prog=f"diffnea {arguments[0]}",
             args=arguments[1:],
             config=(FlagCreatePairsOff, PositionalMetavarFromFieldName),
@@ -68,12 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _usage() -> str:
-    rows = [f"  {name:<10} {(command.__doc__ or '').splitlines()[0]}" for name, command in COMMANDS.items()]
+    rows = [f"  {name:<10} {command_class(name).__doc__.splitlines()[0]}" for name in COMMANDS]
     head = "diffnea: learn the physics of a robot from its recordings"
     return "\n".join([head, "", "commands:", *rows, "", "diffnea COMMAND --help tells a command's arguments"])
 
 
-def _run(command: Convert) -> int:
+def _run(command: Any) -> int:
     """Run a command and print its result; wrong input is one line, not a traceback."""
     try:
         with warnings.catch_warnings():
