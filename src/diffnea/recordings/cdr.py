@@ -1,6 +1,7 @@
 """ROS 2 messages without ROS: the CDR encoding of the few types that hold joint states and commands."""
 
 import struct
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,8 @@ class JointState:
     position: np.ndarray
     velocity: np.ndarray
     effort: np.ndarray
+    fixed: tuple[tuple[int, int], ...] = ()  # spans of the message that do not change from one to the next
+    spans: tuple[tuple[int, int], ...] = ()  # spans of the three arrays of doubles
 
 
 class Cursor:
@@ -73,13 +76,40 @@ def joint_state(data: bytes) -> JointState:
     try:
         cursor = Cursor(data)
         seconds, nanoseconds = cursor.integer(), cursor.integer()
+        begin = cursor.place
         cursor.string()  # frame_id
         names = tuple(cursor.string() for _ in range(cursor.integer()))
-        return JointState(seconds * 10**9 + nanoseconds, names, cursor.doubles(), cursor.doubles(), cursor.doubles())
+        values, spans, fixed = [], [], [(0, 4)]
+        for _ in range(3):
+            values.append(cursor.doubles())
+            spans.append((cursor.place + 4 - values[-1].nbytes, cursor.place + 4))
+            fixed.append((begin + 4, spans[-1][0]))
+            begin = cursor.place
+        return JointState(seconds * 10**9 + nanoseconds, names, *values, fixed=tuple(fixed), spans=tuple(spans))
     except (struct.error, ValueError) as error:
         if isinstance(error, RecordingError):
             raise
         raise RecordingError("holds a JointState message that ends too early; record it again") from None
+
+
+class Repeated:
+    """Joint states of one publisher: those laid out like the last one are sliced, not decoded."""
+
+    def __init__(self, message: JointState, data: bytes):
+        self.names, self.size = message.names, len(data)
+        self.fixed = [(slice(*span), data[slice(*span)]) for span in message.fixed]
+        self.spans = [slice(*span) for span in message.spans]
+        self.order = ENCODINGS[data[1]][0]
+        self.same_order = (self.order == "<") == (sys.byteorder == "little")
+
+    def fits(self, data: bytes) -> bool:
+        """Whether all but the stamp and the numbers is the same."""
+        return self.same_order and len(data) == self.size and all(data[where] == what for where, what in self.fixed)
+
+    def stamp(self, data: bytes) -> int:
+        """Nanoseconds."""
+        seconds, nanoseconds = struct.unpack_from(f"{self.order}II", data, 4)
+        return seconds * 10**9 + nanoseconds
 
 
 def floats(data: bytes) -> np.ndarray:

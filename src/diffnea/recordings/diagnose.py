@@ -12,6 +12,8 @@ from diffnea.recordings.velocity_filter import VelocityLag, velocity_lag
 
 # An input rests at its extreme when it stays there this many samples, and saturates when it does so this often.
 SATURATED_RUN, SATURATED_SHARE = 3, 0.01
+# Samples that are enough to tell a delay.
+ENOUGH = 100_000
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,15 @@ def diagnose(recording: Recording) -> Diagnosis:
         smoothing=found,
         excitation=excitation(found),
         saturation=saturation(recording),
-        delays=input_delays(piece),
+        delays=input_delays(_middle(piece)),
         velocity_lags=() if piece.qd is None else velocity_lag(piece),
     )
+
+
+def _middle(recording: Recording) -> Recording:
+    """As much of a long recording as a delay needs."""
+    spare = max(len(recording) - ENOUGH, 0) // 2
+    return recording[spare : len(recording) - spare]
 
 
 def sampling(recording: Recording) -> Sampling:

@@ -1,7 +1,6 @@
 """A log with jittered stamps and dropped samples → recordings sampled regularly, and a count of what was done."""
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from diffnea.recordings.recording import SIGNALS, Recording, RecordingError
 
@@ -54,6 +53,8 @@ def regular(recording: Recording, rate: float | int | None = None) -> list[Recor
 
 
 def _resample(piece: Recording, dt: float, note: str) -> Recording:
+    from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
+
     count = int(np.floor(piece.duration / dt + 1e-6)) + 1
     time = piece.time[0] + dt * np.arange(count)
     held = np.clip(np.searchsorted(piece.time, time + 1e-6 * dt, side="right") - 1, 0, len(piece) - 1)

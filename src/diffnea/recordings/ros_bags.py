@@ -33,6 +33,13 @@ class Group:
             if self.complete[field]:
                 self.values[field].frombytes(values.astype(np.float64).tobytes())
 
+    def add_like(self, logged: int, known: cdr.Repeated, data: bytes) -> None:
+        """The same for a message laid out like one that was decoded."""
+        self.stamps.append(known.stamp(data) or logged)
+        for field, span in zip(FIELDS, known.spans, strict=True):
+            if self.complete[field]:
+                self.values[field].frombytes(data[span])
+
     def arrays(self) -> dict[str, np.ndarray]:
         """What every message has, by the package's names."""
         shape = (len(self.stamps), len(self.names))
@@ -54,13 +61,20 @@ def tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | No
         found = topics.get(command, "not there")
         raise RecordingError(f'command_topic "{command}" is {found}; use one with {cdr.JOINT_STATE} or {cdr.FLOATS}')
     groups: dict[tuple[str, tuple[str, ...]], Group] = {}
+    known: dict[str, list[tuple[cdr.Repeated, Group]]] = {name: [] for name in topic}
     commands: list[tuple[int, Any]] = []
     for name, logged, data in _messages(files, [*topic, *([command] if command else [])]):
         if name == command:
             commands.append((logged, _command(data, topics[name])))
-        else:
+            continue
+        like = next((pair for pair in known[name] if pair[0].fits(data)), None)
+        if like is None:
             message = cdr.joint_state(data)
-            groups.setdefault((name, message.names), Group(name, message.names)).add(logged, message)
+            group = groups.setdefault((name, message.names), Group(name, message.names))
+            group.add(logged, message)
+            known[name] = [(cdr.Repeated(message, data), group), *known[name][:7]]
+        else:
+            like[1].add_like(logged, like[0], data)
     return [_table(_best(list(groups.values()), wanted), commands, command)]
 
 
@@ -88,7 +102,9 @@ def _best(groups: list[Group], wanted: Sequence[str] | None) -> Group:
 
 
 def _table(group: Group, commands: list, command: str | None) -> Table:
-    stamps, arrays = np.array(group.stamps), group.arrays()
+    # Messages may be stored out of order; their stamps say when they are from.
+    order = np.argsort(np.array(group.stamps), kind="stable")
+    stamps, arrays = np.array(group.stamps)[order], {key: value[order] for key, value in group.arrays().items()}
     notes = [f"joint states of {group.topic}, times from its first"]
     first, keep = stamps.min(), np.ones(len(stamps), bool)
     if "q" not in arrays:
@@ -161,10 +177,10 @@ class _Mcap:
 
     @staticmethod
     def messages(path: Path, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
-        """Topic, time and bytes of each message, in the order of time."""
+        """Topic, time and bytes of each message, in the order of the file."""
         reader = optional("mcap.reader", path)
         with readable("MCAP", "repair it (mcap recover)"), path.open("rb") as stream:
-            found = reader.make_reader(stream, validate_crcs=True).iter_messages(topics=list(topics))
+            found = reader.make_reader(stream, validate_crcs=True).iter_messages(list(topics), log_time_order=False)
             for _, channel, message in found:
                 yield channel.topic, message.log_time, message.data
 

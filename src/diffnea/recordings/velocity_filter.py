@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from diffnea.recordings.differentiate import joint_labels, smooth
 from diffnea.recordings.recording import Recording, RecordingError
@@ -44,6 +43,8 @@ def velocity_lag(recording: Recording) -> tuple[VelocityLag, ...]:
 
 
 def _compare(name: str, derived: np.ndarray, recorded: np.ndarray, dt: float, bandwidth: float) -> VelocityLag:
+    from scipy.optimize import least_squares  # slow to import, and seldom needed
+
     taper = np.hanning(len(derived) - 1)
     omega = 2 * np.pi * np.fft.rfftfreq(len(taper), dt)
     band = omega < 2 * np.pi * bandwidth
