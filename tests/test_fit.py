@@ -152,6 +152,17 @@ def test_adam_lm_and_torque_come_near():
         assert by_lm.metrics["nmse"] < EXACT
 
 
+def test_regression_finds_exact_data_and_a_consistent_robot():
+    system = SYSTEMS["furuta"]
+    found = fit(off_by(system.robot, 0.2), uniform(system, viscous(system)), actuator="viscous", method="linear")
+    assert found.metrics["nmse"] < EXACT and found.verdict == "accepted"
+    np.testing.assert_allclose(found.model.actuator.viscous, system.robot.damping, rtol=1e-8)
+    encode(found.consistent.robot)  # raises where a link is no body
+    assert len([each for each in found.identifiable if each.kind == "inertia"]) <= 8
+    with pytest.raises(ValueError, match="leave kinematics"):
+        fit(system.robot, uniform(system, None), learn=("inertia", "kinematics"), method="linear")
+
+
 def test_outliers_are_weighted_down():
     system = SYSTEMS["cartpole"]
     given, rng = uniform(system, None), np.random.default_rng(1)

@@ -43,9 +43,10 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
         raise FitFileError(f"{out}: {error.strerror}; give a folder that can be written") from None
     arrays: dict[str, np.ndarray] = {}
     content = _content(fit, modules.pack(fit.model, arrays))
+    content["consistent"] = None if fit.consistent is fit.model else modules.pack(fit.consistent, arrays)
     _place(out / WEIGHTS, lambda path: np.savez(path, **arrays))  # pyright: ignore[reportArgumentType]
-    if isinstance(fit.model, Model):
-        content["robot_files"] = _robots(fit.model, out)
+    if isinstance(fit.consistent, Model):
+        content["robot_files"] = _robots(fit.consistent, out)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     _place(out / FIT, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -139,8 +140,10 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
     table = restored(_number(content["table"]))
     combinations = tuple(Combination(**_nan(_number(each))) for each in content["identifiable"])
     known = Knowledge(table, combinations, tuple(content["unknown"]))
+    model = modules.unpack(content["model"], arrays)
     return Fit(
-        model=modules.unpack(content["model"], arrays),
+        model=model,
+        consistent=modules.unpack(content["consistent"], arrays) or model,
         metrics=Metrics(**metrics),
         verdict=Verdict(content["verdict"], content["reasons"]),
         loss=_number(content["loss"]),

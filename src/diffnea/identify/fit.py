@@ -1,7 +1,7 @@
 """`fit`: from recordings to a model, with what is known of it and a verdict on data that were not fitted."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,7 +13,9 @@ from diffnea.actuators import AbstractActuator
 from diffnea.identify import search
 from diffnea.identify.combinations import Combination
 from diffnea.identify.data import Data, Split, Track, batch, split
-from diffnea.identify.knowledge import Knowledge, knowledge
+from diffnea.identify.knowledge import Knowledge, knowledge, linearised
+from diffnea.identify.linear import FRICTION, regress
+from diffnea.identify.linearised import Linearised
 from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, windows
 from diffnea.identify.starts import near, random_starts
 from diffnea.identify.table import Table
@@ -42,6 +44,7 @@ class Fit:
     history: tuple[float, ...]  # the lowest loss after each iteration
     notes: tuple[str, ...]
     config: dict[str, Any]
+    consistent: Any = field(repr=False)  # the nearest physical model: the same but for method linear
     knowledge: Callable[[], Knowledge] = field(repr=False)
 
     @cached_property
@@ -114,8 +117,9 @@ def fit(
         plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps)
         found = plan.run()
     if single:
-        lower = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float32), found.model)
-        object.__setattr__(found, "model", lower)
+        single_precision = partial(jax.tree.map, lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float32))
+        models = {name: single_precision(getattr(found, name)) for name in ("model", "consistent")}
+        found = replace(found, **models)
     return found
 
 
@@ -132,6 +136,19 @@ def _check_kind(robot: Any, method: str, loss: str) -> None:
             raise ValueError(f"fit: a network has no inverse dynamics for {what}; use acceleration or trajectory")
     elif not isinstance(robot, Robot):
         raise TypeError(f"fit: robot is a {type(robot).__name__}; give a Robot or a FeedForward")
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a learner brings."""
+
+    model: Any
+    loss: float
+    history: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()  # of the notes, what belongs to the verdict
+    linearised: Callable[[], Linearised] | None = None
+    consistent: Any = None
 
 
 @dataclass(frozen=True)
@@ -158,14 +175,33 @@ class _Plan:
         free = unknowns(self.given, self.learn, self.actuator, key)
         before = free.model(jnp.asarray(free.start))
         problems = self._problems(free, parts)
-        weight = scales(self.loss, before, parts.fitted)
+        weight = scales("torque" if self.method == "linear" else self.loss, before, parts.fitted)
         if problems:
             return self._result(free, parts, before, None, weight, problems)
-        task = self._task(free, parts, weight)
-        found = self._search(task, parts)
+        if self.method == "linear":
+            return self._linear(free, parts, before, weight)
+        found = self._search(self._task(free, parts, weight), parts)
         if not found.finite:
             problems = ["the loss is not finite at any start; look at the data and at the start's numbers"]
         return self._result(free, parts, before, found, weight, problems)
+
+    def _linear(self, free: Unknowns, parts: Split, before: Any, weight: np.ndarray) -> Fit:
+        """Regression, which needs no search."""
+        if not isinstance(self.actuator, str) or self.actuator not in FRICTION:
+            raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
+        if "kinematics" in free.learned or "armature" in free.learned:
+            raise ValueError("fit: method linear learns inertia and friction; leave kinematics and armature out")
+        found = regress(before.robot, self.actuator, parts.fitted, weight, free.learned)
+        notes = (f"regression: {found.rank} of {free.size} directions are determined",)
+        if not found.physical:
+            notes = (
+                *notes,
+                "the regression's inertias are those of no body; fit.consistent is the nearest that is one",
+            )
+        outcome = _Outcome(
+            found.model, found.loss, (found.loss,), notes, (), lambda: found.linearised, found.consistent
+        )
+        return self._fit(free, parts, before, outcome, [])
 
     def _problems(self, free: Unknowns, parts: Split) -> list[str]:
         """What makes a fit pointless, before it starts."""
@@ -209,23 +245,27 @@ class _Plan:
         return ways[self.method](task, search.ITERATIONS if self.steps is None else self.steps)
 
     def _result(self, free, parts: Split, before, found: search.Found | None, weight, problems: list[str]) -> Fit:
-        theta = free.start if found is None or not found.finite else found.theta
-        model = free.model(jnp.asarray(theta))
+        if found is None or not found.finite:
+            return self._fit(free, parts, before, _Outcome(before, float("nan")), problems)
+        told = () if found.converged else found.notes[-1:]
+        model = free.model(jnp.asarray(found.theta))
+        problem = partial(linearised, free, parts.fitted, found, weight, self.loss)
+        outcome = _Outcome(model, found.loss, found.history, found.notes, told, problem)
+        return self._fit(free, parts, before, outcome, problems)
+
+    def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: "_Outcome", problems: list[str]) -> Fit:
         cut = windows(parts.test, _spread(parts.fitted))
-        metrics = _metrics(model, before, parts.test, cut)
-        notes = (*parts.notes, f"kept back: {parts.kept_back}", *(() if found is None else found.notes))
-        told = [] if found is None or found.converged else list(found.notes[-1:])
-        verdict = judge(metrics, problems, told, _joint_names(self.given))
-        found_any = found is not None and found.finite
+        metrics = _metrics(outcome.model, before, parts.test, cut)
         return Fit(
-            model=model,
+            model=outcome.model,
             metrics=metrics,
-            verdict=verdict,
-            loss=float("nan") if found is None else found.loss,
-            history=() if found is None else found.history,
-            notes=notes,
+            verdict=judge(metrics, problems, outcome.told, _joint_names(self.given)),
+            loss=outcome.loss,
+            history=outcome.history,
+            notes=(*parts.notes, f"kept back: {parts.kept_back}", *outcome.notes),
             config=self._config(free),
-            knowledge=partial(knowledge, free, parts.fitted, before, found if found_any else None, weight, self.loss),
+            consistent=outcome.consistent or outcome.model,
+            knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),
         )
 
     def _config(self, free: Unknowns) -> dict[str, Any]:

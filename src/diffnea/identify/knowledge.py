@@ -1,6 +1,6 @@
 """What is known after a fit: the table, the combinations that the data determine, and what they do not tell."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,20 +32,16 @@ class Knowledge:
     analysis: Identifiability | None = field(default=None, repr=False)
 
 
-def knowledge(
-    free: Unknowns, tracks: Sequence[Track], before: Any, found: Found | None, weight: np.ndarray, loss: str
-) -> Knowledge:
-    """The analysis of a fit at its solution."""
+def knowledge(before: Any, model: Any, learned: tuple[str, ...], problem: Callable[[], Linearised] | None) -> Knowledge:
+    """The analysis of a fit at its solution; None where there is no fit."""
     with jax.enable_x64(True):
         if not isinstance(before, Model):
             return Knowledge(Table(()), (), ("which physical quantities are behind it: a network has none",))
-        if found is None:
-            return Knowledge(table(before, before, free.learned, None), (), ("anything: there is no fit",))
-        analysis = analyse(linearised(free, tracks, found, weight, loss))
-        model = free.model(jnp.asarray(found.theta))
-        return Knowledge(
-            table(before, model, free.learned, analysis), analysis.combinations, analysis.unknown, analysis
-        )
+        if problem is None:
+            return Knowledge(table(before, before, learned, None), (), ("anything: there is no fit",))
+        analysis = analyse(problem())
+        rows = table(before, model, learned, analysis)
+        return Knowledge(rows, analysis.combinations, analysis.unknown, analysis)
 
 
 def linearised(free: Unknowns, tracks: Sequence[Track], found: Found, weight: np.ndarray, loss: str) -> Linearised:
