@@ -1,6 +1,7 @@
 """ROS 2 bags, MCAP or SQLite, as tables of joint states; no ROS installation is needed."""
 
 import sqlite3
+import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -13,6 +14,9 @@ from diffnea.recordings import cdr
 from diffnea.recordings.recording import RecordingError
 from diffnea.recordings.table import Table, from_arrays, optional, readable
 
+# MCAP's records: kind and length; the head of a message: channel, number, time logged, time published.
+_RECORD, _HEAD = struct.Struct("<BQ"), struct.Struct("<HIQQ")
+_CHANNEL, _MESSAGE = 0x04, 0x05
 FIELDS = {"position": "q", "velocity": "qd", "effort": "u"}
 
 
@@ -177,12 +181,39 @@ class _Mcap:
 
     @staticmethod
     def messages(path: Path, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
-        """Topic, time and bytes of each message, in the order of the file."""
-        reader = optional("mcap.reader", path)
+        """Topic, time and bytes of each message, in the order of the file.
+
+        The library takes the file apart into chunks; messages in them are found here, in half the time.
+        """
+        reader = optional("mcap.stream_reader", path)
+        names: dict[int, str] = {}
         with readable("MCAP", "repair it (mcap recover)"), path.open("rb") as stream:
-            found = reader.make_reader(stream, validate_crcs=True).iter_messages(list(topics), log_time_order=False)
-            for _, channel, message in found:
-                yield channel.topic, message.log_time, message.data
+            for record in reader.StreamReader(stream, emit_chunks=True).records:
+                kind = type(record).__name__
+                if kind == "Chunk":
+                    inside, size = reader.get_chunk_data_stream(record, validate_crc=True)
+                    for channel, logged, data in _Mcap._unpack(inside.read(size), names):
+                        if names.get(channel) in topics:
+                            yield names[channel], logged, data
+                elif kind == "Channel":
+                    names[record.id] = record.topic
+                elif kind == "Message" and names.get(record.channel_id) in topics:
+                    yield names[record.channel_id], record.log_time, record.data
+
+    @staticmethod
+    def _unpack(data: bytes, names: dict[int, str]) -> Iterator[tuple[int, int, bytes]]:
+        """Channel, time and bytes of the messages in a chunk; new channels are added to `names`."""
+        place = 0
+        while place < len(data):
+            opcode, size = _RECORD.unpack_from(data, place)
+            place += _RECORD.size
+            if opcode == _MESSAGE:
+                channel, _, logged, _ = _HEAD.unpack_from(data, place)
+                yield channel, logged, data[place + _HEAD.size : place + size]
+            elif opcode == _CHANNEL:
+                number, _, length = struct.unpack_from("<HHI", data, place)
+                names[number] = data[place + 8 : place + 8 + length].decode("utf-8")
+            place += size
 
 
 class _Sqlite:
