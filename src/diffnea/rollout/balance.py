@@ -12,8 +12,9 @@ from diffnea.models import Model
 MOST_LENGTHENING = 1.25
 # A roll-out may overshoot its last turning point by this share of its step, and is moved back; more, and it waits.
 SMALL_OVERSHOOT = 1e-3
-# Roundings of an energy: what is lower than this many units in the last place is no rise.
-ROUNDINGS = 64
+# Units in the last place of the energies that are no difference: motion so slow that its kinetic energy drowns in the
+# rounding of the potential is left alone.
+ROUNDINGS = 8
 
 
 class Level(NamedTuple):
@@ -21,10 +22,6 @@ class Level(NamedTuple):
 
     kinetic: Float[Array, ""]
     potential: Float[Array, ""]
-
-    @property
-    def total(self) -> Float[Array, ""]:
-        return self.kinetic + self.potential
 
 
 def level(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Level:
@@ -34,25 +31,29 @@ def level(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Level:
 
 
 def settle(
-    old: tuple[Array, Level],
-    new: tuple[Array, Array, Level],
-    wanted: Float[Array, ""],
-    most: Float[Array, ""],
+    old: tuple[Array, Level], new: tuple[Array, Array, Level], work: Float[Array, ""], conserve: bool
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """The new state with its energy at `wanted`, in any case not above `most`.
+    """The new state with no more energy than the old one and the command's work, or with exactly as much (`conserve`).
 
     Where the potential alone is above, the step went past a turning point: it ends at rest, moved back by as much, or
     where it began, which is always low enough.
     """
     (q_old, before), (q, qd, after) = old, new
-    moving = after.kinetic > 0
-    kinetic = jnp.where(moving, after.kinetic, 1.0)
-    square = jnp.clip((wanted - after.potential) / kinetic, 0.0, MOST_LENGTHENING**2)
-    scale = jnp.where(square > 0, jnp.sqrt(jnp.where(square > 0, square, 1.0)), 0.0)
-    excess = after.potential - most
-    rounding = ROUNDINGS * jnp.finfo(q.dtype).eps * (jnp.abs(after.potential) + jnp.abs(before.potential))
-    above = excess > rounding
-    share = excess / jnp.where(above, jnp.maximum(after.potential - before.potential, excess), 1.0)
-    back = jnp.where(above, jnp.where(share < SMALL_OVERSHOOT, 2 * share, 1.0), 0.0)
-    qd = jnp.where(moving & ~above, scale, 0.0) * qd
-    return q + back * (q_old - q), qd
+    climbed = after.potential - before.potential
+    limit = before.kinetic + work - climbed  # the kinetic energy that is left; differences first, for their digits
+    size = jnp.abs(after.potential) + jnp.abs(before.potential) + before.kinetic
+    rounding = ROUNDINGS * jnp.finfo(q.dtype).eps * size
+    surplus = after.kinetic - limit
+    wrong = jnp.abs(surplus) > rounding if conserve else surplus > rounding
+    scale = jnp.where(wrong, _scale(limit, after.kinetic), 1.0)
+    above = limit < -rounding
+    share = jnp.where(above, -limit / jnp.where(above, jnp.maximum(climbed, -limit), 1.0), 0.0)
+    back = jnp.where(share < SMALL_OVERSHOOT, 2 * share, 1.0)
+    return q + back * (q_old - q), jnp.where(above, 0.0, scale) * qd
+
+
+def _scale(wanted: Float[Array, ""], kinetic: Float[Array, ""]) -> Float[Array, ""]:
+    """What the velocity is multiplied with to have the kinetic energy wanted; zero where there is none to have."""
+    some = (wanted > 0) & (kinetic > 0)
+    ratio = jnp.where(some, wanted / jnp.where(some, kinetic, 1.0), 1.0)
+    return jnp.where(some, jnp.minimum(jnp.sqrt(ratio), MOST_LENGTHENING), 0.0)

@@ -55,18 +55,19 @@ def start(q0: Float[Array, " n"], qd0: Float[Array, " n"]) -> State:
     return State(q0, qd0, jnp.ones((), q0.dtype), jnp.zeros((), q0.dtype))
 
 
-def recorded(step: Step, known: Any) -> Callable[..., Course]:
-    """`course(model, q0, qd0, u, late, dt)`: under commands that are known; `late` are those that have arrived."""
+@lru_cache(maxsize=256)
+def recorded(step: Step, known: Any) -> Callable[..., tuple[Array, Array, Array]]:
+    """`q, qd, sound = course(model, q0, qd0, u, dt)` under known commands, the whole loop as one kernel."""
     one = advance(step, known)
 
-    def course(model, q0, qd0, u, late, dt):
-        def body(state, arrived):
-            return one(model, arrived, dt, *state), (state.q, state.qd)
+    def course(model: Any, q0: Array, qd0: Array, u: Array, dt: Array) -> tuple[Array, Array, Array]:
+        def body(state, u):
+            return one(model, u, dt, *state), (state.q, state.qd)
 
-        last, (q, qd) = jax.lax.scan(body, start(q0, qd0), late)
-        return Course(q, qd, u, last.sound)
+        last, (q, qd) = jax.lax.scan(body, start(q0, qd0), u)
+        return q, qd, last.sound
 
-    return course
+    return batches._kernel(course, known)
 
 
 def feedback(step: Step, known: Any, most_delay: int) -> Callable[..., Course]:

@@ -116,8 +116,8 @@ def _with_record(step, known, model, dt):
     delay, most = _lateness(model)
 
     def each(q0, qd0, u):
-        arrived = u if delay is None else delayed(u, delay, most)
-        return course(model, q0, qd0, u, arrived, dt)
+        q, qd, sound = course(model, q0, qd0, u if delay is None else delayed(u, delay, most), dt)
+        return loop.Course(q, qd, u, sound)
 
     return each
 

@@ -1,17 +1,15 @@
 """Dry friction in a step: which joints are held at rest, which way the others slide, and what stops them on the way."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffnea import dynamics
-from diffnea.robot import Robot
-
 # Rounds of projected Gauss-Seidel over the joints that stop in one step. Joints seldom stop together, and each round
 # can only take kinetic energy away, so that an early end is no danger.
-ROUNDS = 4
+ROUNDS = 3
 
 
 class Modes(NamedTuple):
@@ -21,30 +19,37 @@ class Modes(NamedTuple):
     sliding: Float[Array, " n"]
 
 
+def modes(M: Float[Array, "n n"], qdd: Callable[..., Array], bias: Array, qd: Array, tau: Array, dry: Array) -> Modes:
+    """What each joint does in this step; `tau` is every torque but dry friction, `dry` its greatest size.
+
+    A joint at rest is held if friction is strong enough to hold it while the others move; it breaks away otherwise.
+    `qdd(tau, free)` are the accelerations with joints locked.
+    """
+    resting = jnp.where((qd == 0) & (dry > 0), 1.0, 0.0).astype(qd.dtype)
+    pull = tau - bias - M @ qdd(tau - dry * jnp.sign(qd), 1 - resting)  # what friction must withstand
+    stuck = jnp.where(jnp.abs(pull) <= dry, resting, 0.0)
+    return Modes(1 - stuck, jnp.where(resting > 0, (1 - stuck) * jnp.sign(pull), jnp.sign(qd)))
+
+
 def held(M: Float[Array, "n n"], free: Float[Array, " n"]) -> Float[Array, "n n"]:
     """The mass matrix with joints held: their rows and columns are those of the identity."""
     return M * free[:, None] * free[None, :] + jnp.diag(1 - free)
 
 
+@jax.custom_jvp
 def inverse(M: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """The inverse of a small positive definite matrix."""
+    """The inverse of a small positive definite matrix, `L⁻ᵀ D⁻¹ L⁻¹` with ones on the diagonal of L."""
     factor = jax.lax.linalg.cholesky(M, symmetrize_input=False)
-    root = jax.lax.linalg.triangular_solve(factor, jnp.eye(len(M), dtype=M.dtype), left_side=True, lower=True)
-    return root.T @ root
+    scale = 1 / jnp.diagonal(factor)
+    unit, eye = factor * scale[None, :], jnp.eye(len(M), dtype=M.dtype)
+    root = jax.lax.linalg.triangular_solve(unit, eye, left_side=True, lower=True, unit_diagonal=True)
+    return root.T @ (scale[:, None] ** 2 * root)
 
 
-def modes(
-    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"], dry: Float[Array, " n"]
-) -> Modes:
-    """What each joint does in this step; `tau` is every torque but dry friction, `dry` its greatest size.
-
-    A joint at rest is held if friction is strong enough to hold it while the others move; it breaks away otherwise.
-    """
-    resting = jnp.where((qd == 0) & (dry > 0), 1.0, 0.0).astype(qd.dtype)
-    qdd = dynamics.constrained(robot, q, qd, tau - dry * jnp.sign(qd), 1 - resting)
-    pull = tau - dynamics.rnea(robot, q, qd, qdd)  # what friction must withstand
-    stuck = jnp.where(jnp.abs(pull) <= dry, resting, 0.0)
-    return Modes(1 - stuck, jnp.where(resting > 0, (1 - stuck) * jnp.sign(pull), jnp.sign(qd)))
+@inverse.defjvp
+def _inverse_tangent(primals, tangents):
+    found = inverse(*primals)
+    return found, -found @ tangents[0] @ found
 
 
 class Stop(NamedTuple):
@@ -72,10 +77,11 @@ def stop(
     crossed = (speed < 0) & (dry > 0)
     late = jnp.where(crossed, dt * speed / jnp.where(crossed, speed - before, 1.0), 0.0)
     most = 2 * dry * late
+    effort = way / jnp.diagonal(inverse_mass)
     impulse, qd = [jnp.zeros((), qd_new.dtype)] * len(way), qd_new
     for _ in range(ROUNDS):
         for i in range(len(way)):
-            wanted = impulse[i] - way[i] * qd[i] / inverse_mass[i, i]
+            wanted = impulse[i] - effort[i] * qd[i]
             taken = jnp.clip(wanted, 0.0, most[i])
             qd = qd + inverse_mass[:, i] * (way[i] * (taken - impulse[i]))
             impulse[i] = taken
