@@ -62,7 +62,7 @@ def text(x: float, y: float, words: str, anchor: str, size: int = 11, colour: st
 
 
 def draw(folder: Path) -> None:
-    """The pictures of the cartpole: where its cart sticks, and its energy with ten and a hundred times the friction."""
+    """The pictures of the cartpole: where its cart sticks, and its energy where friction is strong."""
     folder.mkdir(parents=True, exist_ok=True)
     start = np.array([0.0, 2.6]), np.array([0.5, 3.0])
 
@@ -73,10 +73,9 @@ def draw(folder: Path) -> None:
             name: (np.asarray(run.time), run, np.asarray(model.energy(run.q, run.qd))) for name, run in found.items()
         }
 
-    usual, strong = runs(1.0, 1000), runs(100.0, 60)
-    late = slice(500, 800)
-    velocity = [Line(name, time[late], np.asarray(run.qd)[late, 0]) for name, (time, run, _) in usual.items()]
-    sticking = picture("The cart begins to stick, usual friction", "seconds", "cart, m/s", velocity)
+    sticky, strong = runs(10.0, 200), runs(100.0, 60)
+    velocity = [Line(name, time, np.asarray(run.qd)[:, 0]) for name, (time, run, _) in sticky.items()]
+    sticking = picture("The cart sticks, ten times the usual friction", "seconds", "cart, m/s", velocity)
     (folder / "energy_sticking.svg").write_text(sticking)
     energy = [Line(name, time, energy) for name, (time, _, energy) in strong.items()]
     strong_picture = picture("Energy with a hundred times the friction", "seconds", "joule", energy)
