@@ -7,6 +7,7 @@ import pytest
 
 from diffnea import systems
 from diffnea.actuators import Viscous, for_robot
+from diffnea.batches import mass_matrix
 from diffnea.identify import FitFileError, fit, load_fit
 from diffnea.models import FeedForward, Model
 from diffnea.parameters import encode, learnable, pack, unpack
@@ -77,6 +78,20 @@ def test_a_better_model_is_accepted_and_beats_the_start(fitted):
     assert fitted.metrics.fit.error[1] < 0.5 * fitted.metrics.start.error[1]
     assert fitted.metrics.fit.horizons == (0.1, 0.5, 1.0, 2.0)
     assert any("differentiated" in note or "estimated from positions" in note for note in fitted.notes)
+
+
+def test_trajectories_bring_what_derivatives_lose(recordings, fitted):
+    system = SYSTEMS["furuta"]
+    found = fit(off_by(system.robot, 0.3), recordings, actuator="viscous", loss="trajectory")
+    assert found.verdict == "accepted", found.verdict.reasons
+    assert found.metrics.fit.error[2] < 0.5 * fitted.metrics.fit.error[2]
+    q = jnp.asarray([0.0, 0.5])
+    np.testing.assert_allclose(mass_matrix(found.robot, q), mass_matrix(system.robot, q), rtol=0.02)
+    np.testing.assert_allclose(found.model.actuator.viscous, system.robot.damping, rtol=0.1)
+    row = found.table[f"{system.robot.joint_names[1]} viscous friction"]
+    assert row.identifiable and 0 < row.std < 0.1 * row.estimate
+    with pytest.raises(ValueError, match="trajectory needs recordings"):
+        fit(system.robot, uniform(system, None, count=60), loss="trajectory")
 
 
 def test_what_is_not_determined_stays_where_it_was():

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.actuators import AbstractActuator
-from diffnea.identify import search
+from diffnea.identify import search, trajectory
 from diffnea.identify.combinations import Combination
 from diffnea.identify.data import Data, Split, Track, batch, split
 from diffnea.identify.knowledge import Knowledge, knowledge, linearised
@@ -172,6 +172,8 @@ class _Plan:
         key = jax.random.key(self.seed)
         names = self.given.joint_names if isinstance(self.given, Robot) else None
         parts = split(self.data, self.test, names, self.given.num_joints, self.seed)
+        if self.loss == "trajectory" and not parts.timed:
+            raise ValueError("fit: loss trajectory needs recordings; Samples have no order in time")
         free = unknowns(self.given, self.learn, self.actuator, key)
         before = free.model(jnp.asarray(free.start))
         problems = self._problems(free, parts)
@@ -180,7 +182,7 @@ class _Plan:
             return self._result(free, parts, before, None, weight, problems)
         if self.method == "linear":
             return self._linear(free, parts, before, weight)
-        found = self._search(self._task(free, parts, weight), parts)
+        found = self._search(self._task(free, parts, weight))
         if not found.finite:
             problems = ["the loss is not finite at any start; look at the data and at the start's numbers"]
         return self._result(free, parts, before, found, weight, problems)
@@ -238,7 +240,7 @@ class _Plan:
             robust=bool(self.robust),
         )
 
-    def _search(self, task: search.Task, parts: Split) -> search.Found:
+    def _search(self, task: search.Task) -> search.Found:
         if self.method == "adam":
             return search.by_adam(task, **({} if self.steps is None else {"steps": self.steps}))
         ways = {"lm": search.by_least_squares, "auto": search.by_race}
@@ -248,8 +250,11 @@ class _Plan:
         if found is None or not found.finite:
             return self._fit(free, parts, before, _Outcome(before, float("nan")), problems)
         told = () if found.converged else found.notes[-1:]
+        problem = None
+        if self.loss == "trajectory":
+            found, problem = trajectory.improve(found, free, parts, _spread(parts.fitted))
         model = free.model(jnp.asarray(found.theta))
-        problem = partial(linearised, free, parts.fitted, found, weight, self.loss)
+        problem = problem or partial(linearised, free, parts.fitted, found, weight, self.loss)
         outcome = _Outcome(model, found.loss, found.history, found.notes, told, problem)
         return self._fit(free, parts, before, outcome, problems)
 

@@ -20,7 +20,7 @@ LEAST_SCALE = 1e-6
 PRIOR_WIDTH = 3.0
 LEAST_DAMPING, MOST_DAMPING = 1e-14, 1e8
 # A start whose loss falls by less than this share in several steps in a row has arrived.
-STANDSTILL, PATIENCE = 1e-9, 3
+STANDSTILL, PATIENCE = 1e-7, 3
 # Losses are normalised: below this one nothing is left but rounding.
 FLOOR = 1e-26
 
