@@ -6,10 +6,11 @@ For each machine and each size of friction, `count` roll-outs of 10 s at 250 Hz 
 the usual velocities. What is not at rest then is followed until it is. The table is that of docs/energy.md.
 """
 
+import json
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -173,16 +174,22 @@ class Options:
     machines: tuple[str, ...] = MACHINES
     pictures: Path | None = None
     """A folder for the pictures of docs/energy.md."""
+    out: Path | None = None
+    """A JSON file for the rows."""
 
 
 def main(options: Options) -> None:
     print("| machine | friction | | steps that rise | worst rise | diverged | at rest after 10 s | never at rest |")
     print("|---|---|---|---|---|---|---|---|")
+    rows = []
     for name in options.machines:
         for row in table(name, options.count):
+            rows.append(asdict(row))
             share, never = f"{100 * row.violations:.2g} %", row.unsettled if row.integrator == "auto" else "–"
             cells = (row.machine, f"× {row.factor:g}", row.integrator, share, f"{max(row.worst, 0):.0e}", row.diverged)
             print("|", " | ".join(map(str, (*cells, f"{row.resting} of {row.roll_outs}", never))), "|", flush=True)
+    if options.out:
+        options.out.write_text(json.dumps(rows, indent=1))
     if options.pictures:
         from pictures import draw
 
