@@ -10,6 +10,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.cli import main
+from diffnea.cli.main import COMMANDS
 
 CARTPOLE = Path(__file__).parent.parent / "examples" / "cartpole.urdf"
 
@@ -30,8 +31,8 @@ def test_convert_goes_to_mjcf_and_back(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        ([], 2, "diffnea: no command given; use convert (diffnea --help)\n"),
-        (["dance"], 2, 'diffnea: "dance" is not a command; use convert (diffnea --help)\n'),
+        ([], 2, f"diffnea: no command given; use {', '.join(COMMANDS)} (diffnea --help)\n"),
+        (["dance"], 2, f'diffnea: "dance" is not a command; use {", ".join(COMMANDS)} (diffnea --help)\n'),
         (["convert", "absent.urdf", "x.xml"], 1, "diffnea: absent.urdf: no such file or directory\n"),
         (["convert", str(CARTPOLE), "x.stl"], 1, 'diffnea: x.stl: ends in ".stl"; use .urdf, or .xml for MJCF\n'),
         (["convert", str(CARTPOLE.parent), "x.xml"], 1, f"diffnea: {CARTPOLE.parent}: is a directory\n"),

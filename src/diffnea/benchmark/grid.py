@@ -68,6 +68,11 @@ class Cell:
         """The model's name, and how it was trained where that is not the usual way."""
         return self.model if self.training == "auto" else f"{self.model}+{self.training}"
 
+    @property
+    def title(self) -> str:
+        """In words: system, data set, model and seed."""
+        return f"{self.system}/{self.dataset}/{self.variant}/{self.seed}"
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)

@@ -12,7 +12,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 
 # Each command is a dataclass in the module of its name; a module is imported when its command is called.
-COMMANDS = {"convert": "Convert"}
+COMMANDS = {"benchmark": "Benchmark", "convert": "Convert", "fit": "Fit", "report": "Report"}
 
 
 def command_class(name: str) -> Any:
@@ -63,7 +63,7 @@ def _run(command: Any) -> int:
         print(f"diffnea: {_in_a_line(error)}", file=sys.stderr)
         return 1
     print(json.dumps(result) if command.json else command.summary(result))
-    return 0
+    return command.code(result) if hasattr(command, "code") else 0
 
 
 def _in_a_line(error: Exception) -> str:

@@ -1,0 +1,207 @@
+"""How a model is judged: accelerations, roll-outs of recorded motion, energy without input, physical numbers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea import batches
+from diffnea.benchmark.datasets import Data
+from diffnea.benchmark.numbers import HORIZONS, INTEGRATORS, RANGES, EnergyNumbers, Observable, RolloutNumbers
+from diffnea.models import AbstractModel, Model
+from diffnea.recordings import Samples
+from diffnea.robot import Robot
+from diffnea.rollout import rollout
+from diffnea.systems import System
+
+WINDOWS, QUICK_WINDOWS = 48, 24
+SHOWN = 2  # windows kept for the figure
+# A roll-out this many times faster than the fastest motion in the data has left the world.
+LOST = 10.0
+# Energy that rises by this share of what it takes to swing the pole up has been made from nothing.
+GAIN = 0.01
+EVERY = 5  # samples between those kept of energies
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Stretches of measured motion: their starts, inputs and positions, and how far and how fast the joints move."""
+
+    q0: Float[np.ndarray, "window n"]
+    qd0: Float[np.ndarray, "window n"]
+    u: Float[np.ndarray, "window time n"]
+    measured: Float[np.ndarray, "window time n"]
+    spread: Float[np.ndarray, " n"]
+    speed: Float[np.ndarray, " n"]
+    dt: float
+
+    @property
+    def time(self) -> Float[np.ndarray, " time"]:
+        """Seconds since a window's start."""
+        return self.dt * np.arange(self.u.shape[1])
+
+
+def windows(data: Data, quick: bool) -> Windows:
+    """As many windows of the longest horizon, evenly over the recordings that were never fitted."""
+    dt = data.test[0].recording.dt
+    steps = round(HORIZONS[-1] / dt) + 1
+    places = [(held, start) for held in data.test for start in range(0, len(held.q) - steps + 1, round(0.1 / dt))]
+    count = QUICK_WINDOWS if quick else WINDOWS
+    chosen = [places[k] for k in np.linspace(0, len(places) - 1, count).round().astype(int)]
+    return Windows(
+        q0=np.stack([held.q[start] for held, start in chosen]),
+        qd0=np.stack([np.asarray(held.recording.qd)[start] for held, start in chosen]),
+        u=np.stack([held.recording.u[start : start + steps] for held, start in chosen]),
+        measured=np.stack([held.recording.q[start : start + steps] for held, start in chosen]),
+        spread=np.concatenate([held.q for held in data.test]).std(0),
+        speed=np.abs(np.concatenate([np.asarray(held.recording.qd) for held in data.test])).max(0),
+        dt=dt,
+    )
+
+
+def nmse(model: AbstractModel, samples: Samples) -> dict[str, float]:
+    """Squared error of accelerations by their variance, mean and joint by joint."""
+    wrong = np.asarray(model(samples.q, samples.qd, samples.u)) - samples.qdd
+    each = np.mean(wrong**2, 0) / np.var(samples.qdd, 0)
+    names = samples.joint_names or tuple(map(str, range(len(each))))
+    return {"mean": float(np.mean(each))} | dict(zip(names, map(float, each), strict=True))
+
+
+@dataclass(frozen=True)
+class Motion:
+    """Roll-outs of all windows, under recorded input (`driven`) or without: states, and which ones diverged."""
+
+    q: Float[np.ndarray, "window time n"]
+    qd: Float[np.ndarray, "window time n"]
+    diverged: np.ndarray
+
+
+def roll(model: AbstractModel, cut: Windows, integrator: Any) -> dict[str, Motion]:
+    """What a model makes of the windows: `driven` by their inputs, free from `inside` and from `doubled` velocities."""
+    nothing = np.zeros_like(cut.u)
+    starts = np.concatenate([cut.q0] * 3), np.concatenate([cut.qd0, cut.qd0, 2 * cut.qd0])
+    run = rollout(model, *starts, np.concatenate([cut.u, nothing, nothing]), cut.dt, integrator)
+    q, qd = np.asarray(run.q), np.asarray(run.qd)
+    lost = (np.abs(qd).max(1) > LOST * np.max(cut.speed)).any(-1)
+    if run.diverged_at is not None:
+        lost |= np.isfinite(np.asarray(run.diverged_at))
+    count = len(cut.q0)
+    parts = [slice(k * count, (k + 1) * count) for k in range(3)]
+    return {name: Motion(q[part], qd[part], lost[part]) for name, part in zip(("driven", *RANGES), parts, strict=True)}
+
+
+def rollout_numbers(motion: Motion, cut: Windows) -> RolloutNumbers:
+    """Errors by horizon and times of valid prediction; what diverged counts as infinitely wrong."""
+    share = (motion.q - cut.measured) / cut.spread
+    share[motion.diverged] = np.inf
+    lost = np.abs(share).max(-1) > np.array([0.1, 0.4])[:, None, None]
+    first = np.where(lost.any(-1), lost.argmax(-1), share.shape[1] - 1) * cut.dt
+    horizons = {}
+    for seconds in HORIZONS:
+        steps = round(seconds / cut.dt) + 1
+        horizons[str(seconds)] = float(np.median(np.sqrt(np.mean(share[:, :steps] ** 2, (1, 2)))))
+    valid = first.mean(-1)
+    return {
+        "horizons": horizons,
+        "valid_time_10": float(valid[0]),
+        "valid_time_40": float(valid[1]),
+        "diverged": float(motion.diverged.mean()),
+    }
+
+
+def energies(model: AbstractModel, truth: Robot | None, motion: Motion) -> dict[str, np.ndarray]:
+    """Energy since the start, `own` and `true` where there is one, as shares of what it takes to swing the pole up."""
+    found = {}
+    if isinstance(model, Model):
+        found["own"] = _since_start(model, motion)
+    if truth is not None:
+        found["true"] = _since_start(Model(truth), motion)
+    return found
+
+
+def _since_start(model: Model, motion: Motion) -> np.ndarray:
+    q, qd = motion.q[:, ::EVERY], motion.qd[:, ::EVERY]
+    energy = np.asarray(model.energy(q, qd))
+    poses = np.zeros((2, q.shape[-1]))
+    poses[1, 1] = np.pi
+    hanging, upright = np.asarray(model.energy(poses, np.zeros_like(poses)))
+    return (energy - energy[:, :1]) / max(abs(float(upright - hanging)), 1e-12)
+
+
+def energy_numbers(found: dict[str, np.ndarray], motion: Motion) -> EnergyNumbers:
+    """The shares of roll-outs that make energy from nothing."""
+
+    def gain(name: str) -> float | None:
+        return None if name not in found else float(np.mean((found[name].max(-1) > GAIN) | motion.diverged))
+
+    return {"own_gain": gain("own"), "true_gain": gain("true"), "diverged": float(motion.diverged.mean())}
+
+
+def observables(model: AbstractModel, data: Data, system: System) -> list[Observable]:
+    """Entries of the mass matrix with the pole hanging and level, the pull of gravity, and viscous friction."""
+    if not isinstance(model, Model):
+        return []
+    values, nominal = _seen(model.robot), _seen(system.robot)
+    truth = dict.fromkeys(values) if data.truth is None else _seen(data.truth)
+    unit = "kg" if system.name == "cartpole" else "kg·m²"
+    units = dict.fromkeys(values, unit) | {"mass matrix 2,2": "kg·m²", "gravity": "N·m"}
+    if system.name == "cartpole":
+        units["mass matrix 1,2"] = "kg·m"
+    rows: list[Observable] = [
+        {"name": name, "unit": units[name], "value": value, "truth": truth[name], "nominal": nominal[name]}
+        for name, value in values.items()
+    ]
+    return rows + _friction(model, data, system)
+
+
+def _seen(robot: Robot) -> dict[str, float]:
+    hanging, level = np.zeros(2), np.array([0.0, np.pi / 2])
+    M, aside = (np.asarray(batches.mass_matrix(robot, q)) for q in (hanging, level))
+    pull = np.asarray(batches.gravity_torque(robot, level))
+    names = ("mass matrix 1,1", "mass matrix 1,2", "mass matrix 2,2", "mass matrix 1,1 level", "gravity")
+    return dict(zip(names, map(float, (M[0, 0], M[0, 1], M[1, 1], aside[0, 0], abs(pull[1]))), strict=True))
+
+
+def _friction(model: Model, data: Data, system: System) -> list[Observable]:
+    """What resists at a moderate speed, divided by that speed."""
+    speed = 0.3 * jnp.asarray(system.limits.velocity)
+    lost = model.actuator.resistance(jnp.zeros_like(speed), speed)
+    values = np.asarray(lost.dry / speed + lost.viscous)
+    rows: list[Observable] = []
+    for k, value in enumerate(values):
+        unit = "N·s/m" if system.name == "cartpole" and k == 0 else "N·m·s/rad"
+        truth = None if data.friction is None else float(data.friction[k])
+        sheet = float(system.robot.damping[k])
+        rows.append(
+            {"name": f"friction {k + 1}", "unit": unit, "value": float(value), "truth": truth, "nominal": sheet}
+        )
+    return rows
+
+
+def judge(
+    model: AbstractModel, data: Data, system: System, quick: bool
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """All numbers of a fitted model but those of the fit, and the arrays for the figures."""
+    cut = windows(data, quick)
+    numbers: dict[str, Any] = {"title": data.title, "energy_class": model.energy_class}
+    numbers |= {"nmse": nmse(model, data.samples), "rollout": {}, "energy": {span: {} for span in RANGES}}
+    arrays = {"time": cut.time, "measured_q": cut.measured[:SHOWN], "energy_time": cut.time[::EVERY]}
+    for integrator in INTEGRATORS:
+        moved = roll(model, cut, integrator)
+        numbers["rollout"][integrator] = rollout_numbers(moved["driven"], cut)
+        arrays[f"{integrator}_q"] = moved["driven"].q[:SHOWN]
+        for span in RANGES:
+            found = energies(model, data.truth, moved[span])
+            numbers["energy"][span][integrator] = energy_numbers(found, moved[span])
+            if (trace := _trace(model, found)) is not None:
+                arrays[f"energy_{span}_{integrator}"] = trace[:SHOWN]
+    numbers["observables"] = observables(model, data, system)
+    return numbers, {name: np.asarray(array, np.float32) for name, array in arrays.items()}
+
+
+def _trace(model: AbstractModel, found: dict[str, np.ndarray]) -> np.ndarray | None:
+    order: Sequence[str] = ("true", "own") if model.energy_class == "unbounded" else ("own", "true")
+    return next((found[name] for name in order if name in found), None)

@@ -1,0 +1,107 @@
+"""One cell: data, fit, judgement. A pure function of the cell; what goes wrong becomes a record that says so."""
+
+import time
+import traceback
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+import numpy as np
+
+from diffnea import actuators, systems
+from diffnea.actuators import AbstractActuator, Gain
+from diffnea.benchmark import datasets
+from diffnea.benchmark.datasets import Data
+from diffnea.benchmark.grid import Cell
+from diffnea.benchmark.judging import judge
+from diffnea.benchmark.records import Record
+from diffnea.identify import fit
+from diffnea.models import FeedForward, unlimited
+from diffnea.recordings import samples_of
+
+LEARNED = {"DiffNEA": ("inertia",), "no-Kin": ("inertia", "kinematics"), "NEA": ("inertia",)}
+QUICK = {"starts": 4}
+# Of ADAM: as in the paper, and in a quick run. A plain network is trained by it in either way of training.
+STEPS, QUICK_STEPS = 10_000, 2_000
+
+
+def run(cell: Cell) -> Record:
+    """A cell's record; an exception becomes one with its error."""
+    try:
+        with jax.enable_x64(True):
+            return _run(cell)
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        line = " ".join(str(error).split())
+        return Record(cell, error=f"{type(error).__name__}: {line} ({where.name}, line {where.lineno})")
+
+
+def _run(cell: Cell) -> Record:
+    system = getattr(systems, cell.system)()
+    data = datasets.load(cell.system, cell.dataset, cell.seed, cell.quick)
+    with _stopwatch() as watch:
+        found = _fit(cell, data)
+    numbers, arrays = judge(found.model, data, system, cell.quick)
+    numbers["fit"] = {
+        "seconds": watch["seconds"],
+        "compile_seconds": min(watch["compiling"], watch["seconds"]),
+        "loss": float(found.loss),
+        "converged": not any("still made progress" in note for note in found.notes),
+        "verdict": str(found.verdict),
+        "method": found.config["method"],
+    }
+    return Record(cell, numbers, arrays)
+
+
+def _fit(cell: Cell, data: Data) -> Any:
+    entry = cell.entry
+    options: dict[str, Any] = {"seed": cell.seed, **(QUICK if cell.quick else {})}
+    steps: dict[str, Any] = {"steps": QUICK_STEPS if cell.quick else STEPS}
+    if entry.family == "FF-NN":
+        options |= {"method": "adam", "starts": 1} | steps
+        return fit(_network(cell, data), data.train, **options)
+    actuator, learned = _actuator(cell, data)
+    method = "linear" if entry.family == "NEA" else cell.training
+    options |= {"start": entry.start, "method": method} | (steps if method == "adam" else {})
+    return fit(data.prior, data.train, learn=(*LEARNED[entry.family], *learned), actuator=actuator, **options)
+
+
+def _actuator(cell: Cell, data: Data) -> tuple[str | AbstractActuator, tuple[str, ...]]:
+    """The actuator, and whether it is learned.
+
+    Where inputs are voltages, models with friction learn a motor. Those without take the data sheet's torque for a
+    volt, unlearned: a motor's back-EMF is friction, and a free gain would hide what friction does to masses.
+    """
+    name = cell.entry.actuator
+    if data.motor is None:
+        return name, () if name == "ideal" else ("actuator",)
+    if name == "ideal":
+        return Gain.of(np.asarray(data.motor.torque_per_volt), driven=(True, False)), ()
+    if cell.entry.start == "random":
+        return f"motor+{name}", ("actuator",)
+    friction = actuators.for_robot(name, data.prior, key=jax.random.key(cell.seed))
+    return actuators.combine(data.motor, friction), ("actuator",)
+
+
+def _network(cell: Cell, data: Data) -> FeedForward:
+    samples = data.train if not isinstance(data.train, list) else samples_of(data.train)
+    arrays = (samples.q, samples.qd, samples.u, samples.qdd)
+    return FeedForward.for_samples(*arrays, key=jax.random.key(cell.seed), wraps=unlimited(data.prior))
+
+
+@contextmanager
+def _stopwatch():
+    """Seconds that pass, and how many of them JAX spends on making programs."""
+    spent = {"seconds": 0.0, "compiling": 0.0}
+
+    def listen(event: str, duration_secs: float, **kwargs: Any) -> None:
+        if event.startswith("/jax/core/compile"):
+            spent["compiling"] += duration_secs
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    start = time.perf_counter()
+    try:
+        yield spent
+    finally:
+        spent["seconds"] = time.perf_counter() - start
+        jax.monitoring.unregister_event_duration_listener(listen)

@@ -1,0 +1,286 @@
+"""The benchmark's grid, its records on disk, and the engine that runs cells: nothing is lost, nothing is mistaken."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from benchmark_records import made_up
+
+from diffnea import benchmark
+from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, records
+from diffnea.benchmark.numbers import strict
+
+HERE = Path(__file__).parent
+
+
+# Work for the engine: quick, and bad on request. ---------------------------------------------------------------------
+
+
+def work(cell):
+    """A record that depends on the cell alone, after a little time."""
+    time.sleep(0.02)
+    number = [ord(letter) for letter in cell.title]
+    return replace(made_up(cell, np.random.default_rng(number)), versions={"diffnea": "0"})
+
+
+def failing_work(cell):
+    if cell.model == "nea":
+        return Record(cell, error="ValueError: no")
+    return work(cell)
+
+
+def deadly_work(cell):
+    if cell.model == "nea":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return work(cell)
+
+
+FEW = ("nea", "ff-nn", "diffnea-viscous")
+
+
+def _snapshot(runs):
+    return {path.relative_to(runs): path.read_bytes() for path in sorted((runs / "cells").rglob("*")) if path.is_file()}
+
+
+# The grid ----------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_26_models_and_156_cells():
+    assert len(MODELS) == 26 and len(cells()) == 156 and len(set(cells(seeds=5))) == 780
+    families = [entry.family for entry in MODELS.values()]
+    assert [families.count(name) for name in ("DiffNEA", "no-Kin", "NEA", "FF-NN")] == [12, 12, 1, 1]
+    for family in ("DiffNEA", "no-Kin"):
+        rows = {(e.actuator, e.start) for e in MODELS.values() if e.family == family}
+        assert len(rows) == 12 and {start for _, start in rows} == {"random", "nominal"}
+
+
+def test_groups_keep_together_what_shares_compilations():
+    chosen = cells(seeds=2, trainings=("auto", "adam"))
+    found = groups(chosen)
+    assert sorted(map(str, sum(found, []))) == sorted(map(str, chosen))
+    for group in found:
+        assert len({(cell.system, cell.model, cell.training) for cell in group}) == 1 and len(group) == 6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "line"),
+    [
+        ({"systems": ("robot",)}, 'system "robot" is not known; use cartpole, furuta'),
+        ({"datasets": ("all",)}, 'data set "all" is not known'),
+        ({"models": ("nea", "neo")}, 'model "neo" is not known'),
+        ({"trainings": ("sgd",)}, 'training "sgd" is not known; use auto, adam'),
+        ({"seeds": 0}, "0 seeds; give 1 or more"),
+        ({"models": ()}, "no model"),
+    ],
+)
+def test_unknown_names_are_refused(wrong, line):
+    with pytest.raises(ValueError, match=line):
+        cells(**wrong)
+
+
+# Records -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def record():
+    return made_up(Cell("cartpole", "simulated", "nokin-stribeck", 3), np.random.default_rng(0))
+
+
+def test_what_is_written_is_read(tmp_path, record):
+    records.write(tmp_path, record)
+    assert (tmp_path / "cells/cartpole/simulated/nokin-stribeck/3/record.json").exists()
+    back = records.read(tmp_path, record.cell)
+    assert back is not None and (back.cell, back.error, back.versions) == (record.cell, None, record.versions)
+    assert back.numbers == strict(record.numbers)
+    for name, array in record.arrays.items():
+        np.testing.assert_array_equal(back.arrays[name], array)
+    assert records.read(tmp_path, replace(record.cell, seed=4)) is None
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_json_is_strict(tmp_path, record):
+    numbers = {"a": np.float64("nan"), "b": [np.inf, np.float32(1.5), np.int64(2)], "c": np.bool_(True)}
+    records.write(tmp_path, replace(record, numbers=numbers))
+    text = (records.folder(tmp_path, record.cell) / "record.json").read_text()
+    found = json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert found["numbers"] == {"a": None, "b": [None, 1.5, 2], "c": True}
+    with pytest.raises(TypeError, match="ndarray is not a JSON value"):
+        records.write(tmp_path, replace(record, numbers={"a": np.zeros(2)}))
+
+
+def _edit(place):
+    path = place / "record.json"
+    path.write_text(path.read_text().replace("accepted", "rejected"))
+
+
+def _move_numbers(place):
+    content = json.loads((place / "record.json").read_text())
+    content["versions"]["jax"] = "9.9"
+    (place / "record.json").write_text(json.dumps(content))
+
+
+def _truncate(name):
+    return lambda place: (place / name).write_bytes((place / name).read_bytes()[:-20])
+
+
+def _other_arrays(place):
+    np.savez(place / "arrays.npz", time=np.zeros(3))
+
+
+def _foreign(place):
+    (place / "record.json").write_text('{"hello": 1}')
+
+
+def _newer(place):
+    path = place / "record.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+
+
+@pytest.mark.parametrize(
+    ("harm", "line"),
+    [
+        (_edit, "was changed after it was written"),
+        (_move_numbers, "was changed after it was written"),
+        (_truncate("record.json"), "is damaged"),
+        (_truncate("arrays.npz"), "was changed after it was written"),
+        (_other_arrays, "was changed after it was written"),
+        (lambda place: (place / "arrays.npz").unlink(), "is damaged .No such file"),
+        (_foreign, "is damaged"),
+        (_newer, "format 2; this version reads 1"),
+    ],
+)
+def test_a_record_that_was_touched_is_named(tmp_path, record, harm, line):
+    records.write(tmp_path, record)
+    harm(records.folder(tmp_path, record.cell))
+    for read in (lambda: records.read(tmp_path, record.cell), lambda: records.missing(tmp_path, [record.cell])):
+        with pytest.raises(RecordError, match=f"nokin-stribeck/3: .*{line}"):
+            read()
+
+
+def test_records_of_another_configuration_are_named(tmp_path, record):
+    records.write(tmp_path, record)
+    with pytest.raises(RecordError, match="made with quick False, not True; use another --out"):
+        benchmark.run([replace(record.cell, quick=True)], tmp_path, work=work)
+    place = records.folder(tmp_path, record.cell)
+    place.rename(place.with_name("7"))
+    with pytest.raises(RecordError, match="holds the record of another cell"):
+        records.read_all(tmp_path)
+
+
+# The engine --------------------------------------------------------------------------------------------------------
+
+
+def test_only_what_is_missing_runs(tmp_path):
+    chosen = cells(models=FEW, systems=("furuta",))
+    first = benchmark.run(chosen[:4], tmp_path, workers=1, work=work)
+    before = _snapshot(tmp_path)
+    second = benchmark.run(chosen, tmp_path, workers=1, work=work)
+    third = benchmark.run(chosen, tmp_path, workers=1, work=lambda cell: pytest.fail("nothing is missing"))
+    assert (first.ran, second.ran, third.ran) == (4, 5, 0) and third.cells == 9
+    assert before.items() <= _snapshot(tmp_path).items()
+    described = json.loads((tmp_path / "benchmark.json").read_text())
+    assert described["cells"]["model"] == list(FEW) and described["versions"] == records.versions()
+
+
+def test_workers_and_one_process_leave_the_same_records(tmp_path):
+    chosen = cells(models=FEW)
+    benchmark.run(chosen, tmp_path / "one", workers=1, work=work)
+    benchmark.run(chosen, tmp_path / "two", workers=2, work=work)
+    assert _snapshot(tmp_path / "one") == _snapshot(tmp_path / "two")
+
+
+def test_a_failing_cell_is_a_record_and_the_run_goes_on(tmp_path):
+    chosen = cells(models=FEW, systems=("cartpole",))
+    summary = benchmark.run(chosen, tmp_path, workers=1, work=failing_work)
+    assert [failed.cell.model for failed in summary.failures] == ["nea"] * 3 and summary.ran == 9
+    again = benchmark.run(chosen, tmp_path, workers=1, work=work)
+    assert again.ran == 0 and len(again.failures) == 3
+    retried = benchmark.run(chosen, tmp_path, workers=1, work=work, retry=True)
+    assert retried.ran == 3 and not retried.failures
+
+
+def test_a_worker_that_dies_costs_only_its_cell(tmp_path):
+    chosen = cells(models=FEW, systems=("cartpole",), datasets=("uniform", "simulated"))
+    summary = benchmark.run(chosen, tmp_path, workers=2, work=deadly_work)
+    assert {failed.cell.model for failed in summary.failures} == {"nea"} and len(summary.failures) == 2
+    assert "the worker process died (exit code -9), 2 times" in str(summary.failures[0].error)
+    assert len(records.read_all(tmp_path)) == 6
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {here!r})
+from test_benchmark import work, FEW
+from diffnea import benchmark
+if __name__ == "__main__":
+    benchmark.run(benchmark.cells(models=FEW, seeds=4), {runs!r}, workers=2, work=work)
+"""
+
+
+def _start(tmp_path, runs, errors=subprocess.DEVNULL):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(here=str(HERE), runs=str(runs)))
+    return subprocess.Popen([sys.executable, program], start_new_session=True, stderr=errors)
+
+
+def _wait_for_records(process, runs, count):
+    while len(list(runs.glob("cells/*/*/*/[!.]*"))) < count and process.poll() is None:
+        time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_and_started_again_it_ends_the_same(tmp_path):
+    undisturbed, disturbed = tmp_path / "a", tmp_path / "b"
+    assert _start(tmp_path, undisturbed).wait(120) == 0
+    for count in (1, 9, 23, 40, 60):
+        process = _start(tmp_path, disturbed)
+        _wait_for_records(process, disturbed, count)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        records.read_all(disturbed)  # none is half-written
+    assert _start(tmp_path, disturbed).wait(120) == 0
+    assert _snapshot(undisturbed) == _snapshot(disturbed) and len(_snapshot(disturbed)) == 144
+    assert not list(disturbed.rglob(".*"))
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_it_with_whole_records(tmp_path):
+    process = _start(tmp_path, tmp_path / "runs", subprocess.PIPE)
+    _wait_for_records(process, tmp_path / "runs", 3)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode != 0 and said.count(b"Traceback") == 1  # the parent's own
+    assert 3 <= len(records.read_all(tmp_path / "runs")) < 72
+
+
+def test_drafts_of_a_killed_run_are_swept(tmp_path, record):
+    records.write(tmp_path, record)
+    draft = records.folder(tmp_path, record.cell).with_name(".3.deadbeef")
+    draft.mkdir()
+    (draft / "arrays.npz").write_bytes(b"half")
+    assert len(records.read_all(tmp_path)) == 1
+    benchmark.run([record.cell], tmp_path, workers=1, work=work)
+    assert not draft.exists()
+
+
+def test_wrong_arguments_are_one_line(tmp_path):
+    with pytest.raises(ValueError, match='engine "slurm" is not known; use local or ray'):
+        benchmark.run([], tmp_path, engine="slurm")
+    with pytest.raises(ValueError, match="0 workers; give 1 or more"):
+        benchmark.run([], tmp_path, workers=0)
+
+
+def test_progress_says_how_far_it_is(tmp_path, capsys):
+    from diffnea.benchmark.progress import shown
+
+    chosen = cells(models=("nea",), systems=("furuta",), datasets=("uniform", "simulated"))
+    benchmark.run(chosen, tmp_path, workers=1, work=failing_work, progress=shown)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 and lines[0].startswith("1/2, 1 failed, ") and lines[1].startswith("2/2, 2 failed, 0 s left")
