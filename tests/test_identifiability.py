@@ -225,6 +225,36 @@ def test_a_motor_hides_the_scale_of_all_forces():
     assert any("scale" in sentence for sentence in found.unknown)
 
 
+def test_without_any_command_only_ratios_are_known(cartpole):
+    q, qd, u = states(dn.systems.cartpole())
+    found = analyse(cartpole.linearised(q, qd, 0 * u))
+    assert found.rank == 5 and found.structural_rank == 6
+    assert values(found)["(m(cart) + m(pole)) / viscous friction(cart)"] == pytest.approx(0.697 / 5.4)
+    assert all(each.lower <= each.value <= each.upper for each in found.combinations)
+    assert any("no known force drives the joints" in sentence for sentence in found.unknown)
+
+
+def test_a_network_beside_the_physics_leaves_what_is_known_readable():
+    system = dn.systems.cartpole()
+    network = actuators.make("nn-residual", 2, key=jax.random.key(0))
+    found = analyse(Problem(system.robot, ("inertia",), network).linearised(*states(system)))
+    assert list(values(found)) == ["m(cart) + m(pole)", "m·c_x(pole)", "m·c_z(pole)", "J_yy(pole)"]
+    assert {each.kind for each in found.combinations} == {"inertia"}
+
+
+def test_data_that_never_change_determine_nothing(cartpole):
+    problem = cartpole.linearised(*states(dn.systems.cartpole()))
+    found = analyse(replace(problem, jacobian=0 * problem.jacobian))
+    assert found.rank == 0 and found.combinations == () and found.structural_rank == 6
+    assert found.directions.shape == (22, 22)
+
+
+def test_fewer_rows_than_unknowns_are_no_error(cartpole):
+    problem = cartpole.linearised(*states(dn.systems.cartpole(), 2))
+    found = analyse(problem)
+    assert found.rank <= 4 and all(np.isfinite(each.std) for each in found.combinations)
+
+
 def test_the_table_is_text_and_the_result_is_json(cartpole_found):
     lines = str(cartpole_found).splitlines()
     assert lines[0] == "6 of 22 learned numbers are determined: 4 inertial, 2 of actuators"

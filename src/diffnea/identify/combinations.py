@@ -77,7 +77,7 @@ class Estimate:
         size = float(np.linalg.norm(slopes * self.scales))
         half = self.uncertainty.quantile() * std
         # What cannot be negative has an interval that ends at zero: as honest, since the truth is not beyond it.
-        lower = max(value - half, 0.0) if positive else value - half
+        lower = max(value - half, 0.0) if positive and value >= 0 else value - half
         return Interval(value, std, lower, value + half, leak <= max(LEAK * size, LEAK_IN_NOISE * std))
 
     @property

@@ -1,13 +1,13 @@
 """Identifiability of a fitted problem: structure first, then these data, then quantities and words."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
 
 from diffnea.identify import words
-from diffnea.identify.combinations import LEAK, Combination, Estimate, Identifiability
+from diffnea.identify.combinations import LEAK, LEAK_IN_NOISE, Combination, Estimate, Identifiability
 from diffnea.identify.coordinates import Coordinate, Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.observables import Observable, observables
@@ -31,7 +31,7 @@ def analyse(problem: Linearised) -> Identifiability:
     view = _physical_view(problem, model) if isinstance(model, Model) else _plain_view(problem)
     found = _noise(problem, len(view.structure.independent))
     data, silent = _excited(view, found)
-    estimate = _estimate(problem, view, data, found)
+    data, estimate = _estimate(problem, view, data, found)
     physical = isinstance(model, Model)
     return Identifiability(
         combinations=tuple(_combinations(problem, view, model, estimate)) if physical else (),
@@ -73,13 +73,14 @@ def _physical_view(problem: Linearised, model: Model) -> _View:
     kinematics = "kinematics" in problem.learned
     rows = structural_jacobian(problem.unpack, model, problem.theta, coordinates, kinematics)
     rows = _with_late_effects(rows, jacobian, coordinates)
-    reference, commanded = reference_force(coordinates, rows, exact), True
+    structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
+    reference, commanded = reference_force(coordinates, rows, exact, structure), True
     if reference is None:
-        reference, commanded = reference_force(coordinates, jacobian, exact, commanded=False), False
+        reference, commanded = reference_force(coordinates, jacobian, exact, structure), False
     if reference is not None:
         coordinates, change = divided(coordinates, reference)
         rows, jacobian = rows @ change, jacobian @ change
-    structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
+        structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
     return _View(coordinates, jacobian, structure, exact, reference, commanded)
 
 
@@ -99,7 +100,7 @@ def _noise(problem: Linearised, unknowns: int) -> Noise:
 def _excited(view: _View, found: Noise) -> tuple[Echelon, np.ndarray]:
     """Which of the structure's sums these data determine better than to their own size, and which had no effect."""
     own = list(view.structure.independent)
-    sizes = np.max(np.abs(view.structure.rows) * view.coordinates.scales, axis=1, initial=0.0)
+    sizes = _sizes(view)
     columns = view.jacobian[:, own] * sizes
     spread = len(columns) / max(found.effective_samples, 1.0)
     least = np.sqrt(found.variance * spread)
@@ -108,11 +109,23 @@ def _excited(view: _View, found: Noise) -> tuple[Echelon, np.ndarray]:
     return unscaled(echelon(columns, view.exact, least, pivoted=True), sizes), silent
 
 
-def _estimate(problem: Linearised, view: _View, data: Echelon, found: Noise) -> Estimate:
+def _estimate(problem: Linearised, view: _View, data: Echelon, found: Noise) -> tuple[Echelon, Estimate]:
+    """The sums that are determined and their covariance; what is lost in their noise is left out of them."""
     own = tuple(view.structure.independent[i] for i in data.independent)
-    sums, slopes = data.rows @ view.structure.rows, view.jacobian[:, list(own)]
+    slopes = view.jacobian[:, list(own)]
     spread = uncertainty(slopes, problem.residuals, problem.sample, problem.segment, found, problem.dt is not None)
-    return Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread)
+    std = np.sqrt(np.diagonal(spread.covariance))[:, None]
+    effect = np.abs(data.mixing) * _sizes(view)[list(data.dependent)]
+    data = replace(data, mixing=np.where(effect < LEAK_IN_NOISE * std, 0.0, data.mixing))
+    sums = data.rows @ view.structure.rows
+    shares = np.abs(sums) * view.coordinates.scales
+    sums = np.where(shares < _SILENT * shares.max(axis=1, keepdims=True, initial=0.0), 0.0, sums)
+    return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread)
+
+
+def _sizes(view: _View) -> np.ndarray:
+    """The natural size of each of the structure's sums."""
+    return np.max(np.abs(view.structure.rows) * view.coordinates.scales, axis=1, initial=0.0)
 
 
 def _combinations(problem: Linearised, view: _View, model: Model, estimate: Estimate) -> list[Combination]:

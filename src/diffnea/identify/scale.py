@@ -9,23 +9,30 @@ from jaxtyping import Float
 
 from diffnea.identify.coordinates import Coordinate, Coordinates, physical_vector
 from diffnea.identify.observables import Observable
+from diffnea.identify.regrouping import Echelon
 
 _GAINS = ("command gain", "torque per volt")
 _LIMITS = ("saturation",)
 
 
 def reference_force(
-    coordinates: Coordinates, rows: Float[np.ndarray, "rows k"], exact: float, commanded: bool = True
+    coordinates: Coordinates, rows: Float[np.ndarray, "rows k"], exact: float, structure: Echelon
 ) -> int | None:
-    """The number that the others are to be divided by, if a common factor on all forces changes no row; else None."""
+    """The number that the others are to be divided by, if a common factor on all forces changes no row; else None.
+
+    It is a gain, or a number that enters alone and cannot change its sign.
+    """
     shares = np.where(_forces(coordinates), coordinates.values, 0.0)
     together = np.linalg.norm(rows @ shares)
     apart = np.linalg.norm(rows * shares, axis=0)
     if not np.any(apart) or together > exact * apart.max():
         return None
-    gains = [entry.symbol in _GAINS for entry in coordinates.entries]
-    eligible = gains if commanded and np.any(apart * gains) else [each.kind != "other" for each in coordinates.entries]
-    return int(np.argmax(apart * eligible))
+    terms = zip(structure.independent, np.count_nonzero(structure.rows, axis=1), strict=True)
+    alone = np.isin(np.arange(len(apart)), [i for i, count in terms if count == 1])
+    gains = np.array([each.symbol in _GAINS for each in coordinates.entries], bool)
+    positive = np.array([each.positive for each in coordinates.entries], bool)
+    eligible = next((kind for kind in (gains, alone & positive, alone) if np.any(apart * kind)), None)
+    return None if eligible is None else int(np.argmax(apart * eligible))
 
 
 def _forces(coordinates: Coordinates) -> np.ndarray:
@@ -78,4 +85,4 @@ def _ratio(measure: Callable[[Any], float], place: int) -> Callable[[Any], float
 
 
 def _per(unit: str, by: str) -> str:
-    return unit if by == "per unit" else f"{unit} / ({by})"
+    return "1" if unit == by else unit if by == "per unit" else f"{unit} / ({by})"

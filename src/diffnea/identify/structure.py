@@ -15,8 +15,8 @@ from diffnea.identify.coordinates import Coordinates, value_and_slopes
 from diffnea.robot import Robot
 from diffnea.spatial import Transform, skew
 
-# Enough rows for any robot of up to 80 joints: ten unknowns a link, some more a joint, one row a sample and joint.
-_STATES = 96
+# Enough for any robot: ten unknowns a link, some more a joint, one row a state and joint. A network needs more.
+_STATES, _ROWS = 96, 1.5
 
 
 def torque_slopes(
@@ -69,18 +69,19 @@ def _numbers(actuator: Any) -> Float[Array, " a"]:
     return jnp.concatenate([leaf.ravel() for leaf in leaves]) if leaves else jnp.zeros(0)
 
 
-def exciting_states(model: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def exciting_states(model: Any, unknowns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """q, q̇ and commands at random over the joints' range, and the accelerations that the model has there."""
     robot, n = model.robot, model.num_joints
     rng = np.random.default_rng(seed)
+    count = max(_STATES, int(_ROWS * unknowns / n) + 1)
     lower, upper = np.asarray(robot.limits.lower, float), np.asarray(robot.limits.upper, float)
     bounded = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
     reach = np.where(robot.tree.revolute, np.pi, 1.0)
     lower, upper = np.where(bounded, lower, -reach), np.where(bounded, upper, reach)
-    q = rng.uniform(lower, upper, (_STATES, n))
-    qd, wanted = rng.normal(size=(2, _STATES, n)) * np.array([2.0, 10.0])[:, None, None]
+    q = rng.uniform(lower, upper, (count, n))
+    qd, wanted = rng.normal(size=(2, count, n)) * np.array([2.0, 10.0])[:, None, None]
     torque = np.asarray(batched(dynamics.rnea, robot, q=q, qd=qd, qdd=wanted))
-    u = rng.normal(size=(_STATES, n)) * np.sqrt(np.mean(torque**2, axis=0))
+    u = rng.normal(size=(count, n)) * np.sqrt(np.mean(torque**2, axis=0))
     return q, qd, u, np.asarray(model(q, qd, u), float)
 
 
@@ -92,7 +93,7 @@ def structural_jacobian(
     Accelerations belong to the model, so that its own slopes, `−M⁻¹` times these, have the same null space.
     """
     point = jnp.asarray(theta)
-    q, qd, u, qdd = exciting_states(model)
+    q, qd, u, qdd = exciting_states(model, len(theta))
     rows = torque_slopes(model.robot, q, qd, qdd, kinematics) @ coordinates.robot_slopes
     leaves = _actuator_slopes(model.actuator, *(jnp.asarray(x, point.dtype) for x in (u, q, qd)))
     if leaves:

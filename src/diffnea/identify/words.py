@@ -170,6 +170,8 @@ def _merged(entries, found: Echelon) -> list[str]:
     """Numbers that enter only in sums with others: by the sum where it is one, by the link where there are many."""
     alone, many, placed = {}, {}, []
     for k, i in enumerate(found.dependent):
+        if entries[i].kind == "other":
+            continue
         rows = [int(row) for row in np.flatnonzero(found.mixing[:, k])]
         partners = [found.independent[row] for row in rows]
         if any(entries[each].kind == "kinematics" for each in [i, *partners]):
@@ -199,11 +201,11 @@ def _one_sum(entries, found: Echelon, row: int, columns: list[int]) -> str:
 def _many_sums(entries, owner: str, cases: list) -> str:
     """Numbers of one link that each enter several sums."""
     own = [entry for entry, _ in cases]
-    names = f"{_listed(entry.symbol for entry in own)} of the {owner}" if owner else _listed(each.name for each in own)
+    names = f"{_listed(entry.symbol for entry in own)} of the {owner}"
     others = sorted({partner for _, partners in cases for partner in partners})
     partners = _listed(entries[k].name for k in others)
     if len(others) > _NAMED:
-        partners = f"numbers of {_listed(dict.fromkeys(entries[k].owner for k in others))}"
+        partners = f"numbers of {_listed(dict.fromkeys(entries[k].owner or 'a network' for k in others))}"
     verb = "their own: they enter" if len(own) > 1 else "its own: it enters"
     return f"{names} on {verb} only in sums with {partners}"
 
@@ -219,7 +221,7 @@ def data_sentences(
     for k, i in enumerate(found.dependent):
         partners = [names[found.independent[row]] for row in np.flatnonzero(found.mixing[:, k])]
         owner = owners[i]
-        if said[i]:
+        if said[i] or owner.kind == "other":
             continue
         if silent[i] and owner.kind == "actuator":
             sentences.append(f"{owner.symbol} of {owner.owner}: {_missing(owner)} in these recordings")
@@ -229,6 +231,9 @@ def data_sentences(
             weak.append(names[i])
     if weak:
         sentences.append(f"{_listed(weak)}: these recordings do not excite {_it(weak)} enough")
+    unnamed = sum(owners[i].kind == "other" for i in found.dependent)
+    if unnamed:
+        sentences.append(f"{unnamed} directions in the weights of networks: these recordings do not tell them apart")
     return sentences
 
 
