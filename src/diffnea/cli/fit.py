@@ -1,0 +1,114 @@
+"""`diffnea fit`: from a robot file and recordings to an identified robot file, with a verdict."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import Positional
+
+from diffnea import identify
+from diffnea.cli import inputs
+from diffnea.cli.words import fit_in_words
+
+# What short-hands of --learn stand for: parts to learn, and the actuator where none is asked for.
+SHORTHANDS: dict[str, tuple[tuple[str, ...], str]] = {"friction": ((), "stribeck")}
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Learn a robot's physics from recordings, and write the identified robot file.
+
+    A part of the data is kept back; the verdict rests on how well the learned model predicts that part. ROBOT is a URDF
+    or MJCF file, or the name of a robot that comes with diffnea. RECORDINGS are .csv, .npz, .parquet, .mat, .mcap or
+    .db3 files, or parts of a public data set, as quanser_cartpole:train.
+    """
+
+    robot: Positional[str]
+    """The robot file to start from."""
+    recordings: Positional[tuple[str, ...]]
+    """What to learn from."""
+    learn: tuple[str, ...] = ("inertia",)
+    """Any of inertia, kinematics, armature, actuator; or friction alone. A named actuator is always learned."""
+    actuator: str = "ideal"
+    """Parts joined by +: ideal viscous stribeck nn-friction nn-residual nn-torque motor offset delay gain."""
+    method: Literal["auto", "adam", "lm", "linear"] = "auto"
+    """How to search."""
+    loss: Literal["acceleration", "torque", "trajectory"] = "acceleration"
+    """What to compare."""
+    start: Literal["nominal", "random"] = "nominal"
+    """Start from the robot file's numbers, or from random ones."""
+    test: tuple[str, ...] = ()
+    """Recordings for the verdict; without them a part of RECORDINGS is kept back."""
+    columns: str | None = None
+    """A TOML file that says which columns of the logs are what."""
+    robust: bool = False
+    """Weight outliers down."""
+    seed: int = 0
+    """Of everything random."""
+    out: str = "out"
+    """The folder to write to."""
+    json: bool = False
+    """Print the result as one JSON object."""
+    debug: bool = False
+    """Show where in the program an error came from."""
+
+    def run(self) -> dict[str, Any]:
+        inputs.double_precision()
+        began = time.perf_counter()
+        robot = inputs.read_robot(self.robot)
+        data = inputs.read_recordings(self.recordings, robot, self.columns)
+        test = inputs.read_recordings(self.test, robot, self.columns) if self.test else None
+        learn, actuator = self._chosen()
+        samples = sum(map(len, data))
+        with inputs.at_work(f"learning {robot.name} from {samples} samples", self.json):
+            fit = identify.fit(
+                robot,
+                data,
+                learn=learn,
+                actuator=actuator,
+                method=self.method,
+                loss=self.loss,
+                start=self.start,
+                seed=self.seed,
+                test=test,
+                robust=self.robust or None,
+            )
+            fit.save(self.out)
+        names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
+        return self._result(fit, robot, len(data), samples, names) | {"seconds": round(time.perf_counter() - began, 2)}
+
+    def _chosen(self) -> tuple[tuple[str, ...], str]:
+        """What to learn and the actuator, short-hands spelled out."""
+        learn, actuator = [], self.actuator
+        for part in self.learn:
+            parts, usual = SHORTHANDS.get(part, ((part,), actuator))
+            learn += parts
+            actuator = usual if actuator == "ideal" else actuator
+        return tuple(learn), actuator
+
+    def _result(self, fit: identify.Fit, robot: Any, recordings: int, samples: int, names: list[str]) -> dict[str, Any]:
+        metrics = {name: None if part is None else part.to_dict() for name, part in vars(fit.metrics).items()}
+        return {
+            "out": self.out,
+            "robot": self.robot,
+            "joints": list(robot.joint_names),
+            "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
+            "recordings": recordings,
+            "samples": samples,
+            "actuator": self._chosen()[1],
+            "learned": fit.config["learn"],
+            "verdict": fit.verdict.status,
+            "reasons": list(fit.verdict.reasons),
+            "metrics": metrics,
+            "identifiable": [each.to_dict() for each in fit.identifiable],
+            "unknown": list(fit.unknown),
+            "table": fit.table.to_dicts(),
+            "notes": list(fit.notes),
+            "files": sorted(path.name for path in Path(self.out).iterdir() if not path.name.startswith(".")),
+            "names": list(dict.fromkeys(names)),
+        }
+
+    def summary(self, result: dict[str, Any]) -> str:
+        """The result for a person."""
+        return fit_in_words(result)

@@ -1,0 +1,77 @@
+"""What commands read: a robot by its file or its name here, recordings by their files or as a public data set."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+import jax
+from rich.console import Console
+
+from diffnea.formats import load_robot
+from diffnea.recordings import Recording, RecordingError, load_recordings, public
+from diffnea.robot import Robot
+
+_PARTS = ("train", "test", "all")
+
+
+def double_precision() -> None:
+    """Programs choose their precision: commands compute in double."""
+    jax.config.update("jax_enable_x64", True)
+
+
+def robot_names() -> tuple[str, ...]:
+    """The robots that come with the package."""
+    files = resources.files("diffnea.systems").iterdir()
+    return tuple(sorted(file.name.removesuffix(".urdf") for file in files if file.name.endswith(".urdf")))
+
+
+def read_robot(name: str, allow_unphysical: bool = False) -> Robot:
+    """A robot from its file, or one that comes with the package by its name; a file goes first."""
+    if not Path(name).exists() and name in robot_names():
+        with resources.as_file(resources.files("diffnea.systems") / f"{name}.urdf") as path:
+            return load_robot(path, allow_unphysical=allow_unphysical)
+    if not Path(name).exists() and not Path(name).suffix:
+        raise ValueError(f"{name}: no such file; give a URDF or MJCF file, or one of {', '.join(robot_names())}")
+    return load_robot(name, allow_unphysical=allow_unphysical)
+
+
+def read_recordings(names: Sequence[str], robot: Robot, columns: str | None = None) -> list[Recording]:
+    """Recordings from files, or of a public data set as "quanser_cartpole:train", ":test" or ":all"."""
+    if not names:
+        raise RecordingError("no recording; give at least one")
+    found = []
+    for name in names:
+        data, _, part = name.partition(":")
+        if not Path(name).exists() and data in public.names():
+            found += _public(data, part or "all", robot)
+        else:
+            found += load_recordings(name, robot, columns)
+    return found
+
+
+def _public(name: str, part: str, robot: Robot) -> list[Recording]:
+    if part not in _PARTS:
+        raise RecordingError(f'{name}:{part}: there is no part "{part}"; use {", ".join(_PARTS)}')
+    train, test = public.split(name)
+    chosen = {"train": train, "test": test, "all": [*train, *test]}[part]
+    joints = chosen[0].joint_names
+    if joints != robot.joint_names:
+        ours, theirs = ", ".join(robot.joint_names), ", ".join(joints or ())
+        raise RecordingError(f"{name}: its joints are {theirs}, the robot's are {ours}; use the robot of this data set")
+    return chosen
+
+
+@contextmanager
+def at_work(what: str, quiet: bool) -> Iterator[None]:
+    """Say on stderr that work goes on: a clock that moves on a terminal, one plain line elsewhere."""
+    console = Console(stderr=True)
+    if quiet:
+        yield
+    elif console.is_terminal:
+        with console.status(what):
+            yield
+    else:
+        print(f"diffnea: {what} …", file=sys.stderr)
+        yield

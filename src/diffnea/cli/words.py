@@ -1,0 +1,88 @@
+"""Results of commands as lines for a person: errors in millimetres and degrees, what is known, what is not."""
+
+from collections.abc import Sequence
+from typing import Any
+
+# More lines than this of one kind are counted instead.
+_SHOWN = 20
+_DEGREE = 57.29577951308232
+
+
+def fit_in_words(result: dict[str, Any]) -> str:
+    """The outcome of a fit: verdict, errors on data that were not fitted, what the data determine, where it is."""
+    head = (
+        f"{result['robot']}: learned {_listed(result['learned'])} with actuator {result['actuator']} from "
+        f"{count(result['recordings'], 'recording')} ({result['samples']} samples) in {result['seconds']:.1f} s"
+    )
+    lines = [head, *notes(result["notes"], result["names"]), ""]
+    lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
+    lines += [*errors(result), "", *known(result["identifiable"]), *unknown(result["unknown"]), ""]
+    lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
+    return "\n".join(lines)
+
+
+def notes(said: Sequence[str], names: Sequence[str]) -> list[str]:
+    """What was done on the way; what concerns single recordings is counted."""
+    single = [note for note in said if any(note.startswith(f"{name}: ") for name in names)]
+    lines = [f"  {note}" for note in said if note not in single]
+    more = f"  {count(len(single), 'note')} on how the recordings were prepared; see fit.json"
+    return [*lines, *([more] if single else [])]
+
+
+def errors(result: dict[str, Any]) -> list[str]:
+    """Median errors of predictions on data not fitted, joint by joint, beside those of the start."""
+    fit, start = result["metrics"]["fit"], result["metrics"]["start"]
+    if not fit["horizons"]:
+        return [f"accelerations not fitted: nMSE {fit['nmse']:.3g}, of the start {start['nmse']:.3g}"]
+    rows = [["predicting ahead, on data not fitted", *result["joints"], "before"]]
+    for k, horizon in enumerate(fit["horizons"]):
+        ours, before = (part["error_joints"][k] for part in (fit, start))
+        rows.append([f"{horizon:g} s: typical error", *_lengths(ours, result), ", ".join(_lengths(before, result))])
+    lines = columns(rows)
+    if fit["diverged"]:
+        lines.append(f"{fit['diverged']} of {fit['windows']} predictions leave all bounds")
+    return lines
+
+
+def _lengths(values: Sequence[float], result: dict[str, Any]) -> list[str]:
+    return [
+        f"{1e3 * value:.3g} mm" if sliding else f"{_DEGREE * value:.3g}°"
+        for value, sliding in zip(values, result["sliding"], strict=True)
+    ]
+
+
+def known(combinations: Sequence[dict[str, Any]]) -> list[str]:
+    """What the data determine, with intervals."""
+    if not combinations:
+        return ["the data determine nothing that has a physical name"]
+    rows = [["the data determine", "value", "95 % interval", "unit"]]
+    for each in combinations[:_SHOWN]:
+        interval = f"{number(each['lower'])} … {number(each['upper'])}"
+        rows.append([f"  {each['formula']}", number(each["value"]), interval, each["unit"]])
+    more = len(combinations) - _SHOWN
+    return columns(rows) + ([f"  and {more} more; see fit.json"] if more > 0 else [])
+
+
+def unknown(sentences: Sequence[str]) -> list[str]:
+    """What the data do not tell."""
+    return ["the data do not tell", *(f"  {sentence}" for sentence in sentences)] if sentences else []
+
+
+def number(value: float | None) -> str:
+    """Four digits, or a word for what is not finite."""
+    return "?" if value is None else f"{value:.4g}"
+
+
+def count(items: int, word: str) -> str:
+    """As "1 recording" and "3 recordings"."""
+    return f"{items} {word}" if items == 1 else f"{items} {word}s"
+
+
+def columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as aligned lines."""
+    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -1,0 +1,132 @@
+"""`diffnea fit`: from files to files, with words a person understands, and one line for each wrong input."""
+
+import json
+
+import numpy as np
+import pytest
+
+import diffnea as dn
+from diffnea.cli import main
+from diffnea.cli.fit import Fit
+from diffnea.cli.inputs import read_robot, robot_names
+from diffnea.recordings import save_recording
+
+TRUE_MASS, TRUE_DAMPING = 0.7, 0.004
+
+
+def pendulum(mass=0.5, damping=0.001):
+    """A driven arm on a horizontal axis; what its motion tells are J about the axis, m·c and friction."""
+    return f"""<robot name="pendulum">
+  <!-- the user's own words -->
+  <link name="base"/>
+  <link name="arm"><inertial><origin xyz="0 0 -0.2"/><mass value="{mass}"/>
+    <inertia ixx="0.002" ixy="0" ixz="0" iyy="0.002" iyz="0" izz="0.0005"/></inertial></link>
+  <joint name="hinge" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+    <limit velocity="20" effort="3"/><dynamics damping="{damping}"/></joint>
+</robot>
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The user's robot file, and two runs of the true robot as CSV and NPZ."""
+    place = tmp_path_factory.mktemp("pendulum")
+    (place / "pendulum.urdf").write_text(pendulum())
+    (place / "true.urdf").write_text(pendulum(TRUE_MASS, TRUE_DAMPING))
+    truth = dn.load_robot(place / "true.urdf")
+    model = dn.Model(truth, dn.actuators.Viscous.of(truth.damping))
+    time = np.arange(1500) / 250
+    for name, pace in (("one.csv", 1.3), ("two.npz", 2.1)):
+        u = (1.5 * np.sin(pace * time) + np.sin(2.7 * pace * time))[:, None]
+        run = dn.rollout(model, np.array([0.3]), np.zeros(1), u, dt=1 / 250)
+        q = np.asarray(run.q) + 1e-4 * np.random.default_rng(0).normal(size=run.q.shape)
+        save_recording(dn.Recording(time=time, q=q, u=u, joint_names=("hinge",)), place / name)
+    return place
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+    """The command run once: what it returned, and its folder."""
+    out = folder / "out"
+    recordings = (str(folder / "one.csv"), str(folder / "two.npz"))
+    command = Fit(str(folder / "pendulum.urdf"), recordings, actuator="viscous", out=str(out))
+    return command, command.run(), out
+
+
+def test_a_fit_finds_the_truth_and_writes_the_users_file(fitted):
+    _, result, out = fitted
+    assert result["verdict"] == "accepted"
+    assert {"fit.json", "weights.npz", "identified.urdf", "identified.xml"} <= set(result["files"])
+    found = dn.load_robot(out / "identified.urdf")
+    assert "the user's own words" in (out / "identified.urdf").read_text()
+    assert float(found.inertia.parameters[0, 3]) == pytest.approx(-0.2 * TRUE_MASS, rel=0.01)
+    assert float(found.damping[0]) == pytest.approx(TRUE_DAMPING, rel=0.1)
+    again = dn.load_fit(out)
+    assert again.verdict == "accepted" and json.loads(json.dumps(result))["verdict"] == "accepted"
+
+
+def test_the_summary_says_what_a_person_needs(fitted):
+    command, result, out = fitted
+    text = command.summary(result)
+    assert "verdict: accepted" in text and str(out) in text and "identified.urdf" in text
+    assert "predicting ahead, on data not fitted" in text and "°" in text
+    assert "mass of the arm: it turns about a fixed axis" in text
+    assert max(map(len, text.splitlines())) < 200
+
+
+def test_friction_alone_leaves_the_inertia(folder):
+    out = folder / "friction"
+    result = Fit(str(folder / "pendulum.urdf"), (str(folder / "one.csv"),), learn=("friction",), out=str(out)).run()
+    assert (result["learned"], result["actuator"]) == (["actuator"], "stribeck")
+    before, after = dn.load_robot(folder / "pendulum.urdf"), dn.load_robot(out / "identified.urdf")
+    np.testing.assert_array_equal(before.inertia.parameters, after.inertia.parameters)
+    assert "hinge viscous friction" in {row["name"] for row in result["table"]}
+
+
+def test_columns_and_test_recordings_are_mapped(folder, capsys):
+    time, q, u = np.loadtxt(folder / "one.csv", delimiter=",", skiprows=1).T
+    table = np.column_stack([1e3 * time, np.degrees(q), -u])
+    np.savetxt(folder / "log.csv", table, delimiter=",", header="ms,angle,current", comments="")
+    (folder / "map.toml").write_text(
+        'time = { column = "ms", unit = "ms" }\n[joints.hinge]\nq = { column = "angle", unit = "deg" }\n'
+        'u = { column = "current", sign = -1 }\n'
+    )
+    arguments = ["fit", str(folder / "pendulum.urdf"), str(folder / "log.csv"), "--columns", str(folder / "map.toml")]
+    arguments += ["--test", str(folder / "log.csv"), "--actuator", "viscous", "--out", str(folder / "mapped"), "--json"]
+    assert main(arguments) == 0
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert result["verdict"] == "accepted" and "1 recordings given as test" in " ".join(result["notes"])
+
+
+def test_robots_come_by_name_too():
+    assert {"cartpole", "furuta", "staubli_tx40"} <= set(robot_names())
+    assert read_robot("furuta").joint_names == ("arm", "pendulum")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["absent.urdf", "{one}"], "absent.urdf: no such file or directory"),
+        (["absent", "{one}"], "absent: no such file; give a URDF or MJCF file, or one of cartpole, dfki"),
+        (["{robot}"], "no recording; give at least one"),
+        (["{robot}", "absent.csv"], "absent.csv: there is no such file; give the path of a recording"),
+        (["{robot}", "{one}", "--learn", "colour"], 'fit: learn has "colour"; use any of inertia, kinematics'),
+        (["{robot}", "{one}", "--actuator", "steam"], 'actuator "steam": unknown part "steam"; use ideal'),
+        (["cartpole", "{one}"], 'one.csv: no column "q.cart"; found time, q.hinge'),
+        (["{robot}", "quanser_qube:spare"], 'quanser_qube:spare: there is no part "spare"; use train, test, all'),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, line, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    names = {"robot": "pendulum.urdf", "one": "one.csv"}
+    assert main(["fit", *(argument.format(**names) for argument in arguments), "--json"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith(f"diffnea: {line}") and printed.err.count("\n") == 1
+
+
+def test_wrong_usage(capsys):
+    assert main(["fit"]) == 2
+    assert main(["fit", "cartpole", "x.csv", "--method", "magic"]) == 2
+    assert main(["fit", "--help"]) == 0
+    assert "--columns" in capsys.readouterr().out
