@@ -9,7 +9,7 @@ from energy import DT, machine
 
 from diffnea.rollout import rollout
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 260, 70, 40, 30
+WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 720, 300, 64, 24, 46, 34
 COLOURS = {"auto": "#0b6e4f", "rk4": "#c8553d"}
 MOST_POINTS = 600
 
@@ -23,35 +23,45 @@ class Line:
     y: np.ndarray
 
 
+def ticks(low: float, high: float, about: int) -> np.ndarray:
+    """Round numbers between two bounds: multiples of 1, 2 or 5 times a power of ten."""
+    rough = (high - low) / about
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough)
+    return np.round(np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step, 12) + 0.0  # no minus zero
+
+
 def picture(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> str:
-    """Curves in one frame with three ticks an axis."""
+    """Curves in one frame, with a grid at round numbers."""
     x = np.concatenate([line.x for line in lines])
     y = np.concatenate([line.y for line in lines])
-    (x0, x1), (y0, y1) = (x.min(), x.max()), (y.min(), y.max())
-    pad = 0.05 * (y1 - y0)
-    y0, y1 = y0 - pad, y1 + pad
+    pad = 0.06 * (y.max() - y.min())
+    (x0, x1), (y0, y1) = (x.min(), x.max()), (y.min() - pad, y.max() + pad)
 
     def place(px, py):
-        return LEFT + (px - x0) / (x1 - x0) * (WIDTH - LEFT - 10), HEIGHT - BOTTOM - (py - y0) / (y1 - y0) * (
-            HEIGHT - BOTTOM - TOP
-        )
+        across, up = (px - x0) / (x1 - x0), (py - y0) / (y1 - y0)
+        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - BOTTOM - TOP)
 
-    parts = [text(LEFT, 18, title, "start", 14), text(WIDTH / 2, HEIGHT - 6, x_label, "middle")]
-    parts.append(text(LEFT, TOP - 2, y_label, "start", 10))
-    for value in np.linspace(x0, x1, 5):
-        parts.append(text(place(value, y0)[0], HEIGHT - BOTTOM + 15, f"{value:.3g}", "middle"))
-    for value in np.linspace(y0 + pad, y1 - pad, 3):
-        parts.append(text(LEFT - 6, place(x0, value)[1] + 4, f"{value:.3g}", "end"))
-    frame = f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - 10}" height="{HEIGHT - BOTTOM - TOP}"'
-    parts.append(f'{frame} fill="none" stroke="#999"/>')
-    for k, line in enumerate(lines):
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts = [f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>', text(LEFT, 20, title, "start", 15)]
+    parts.append(text(middle, HEIGHT - 8, x_label, "middle"))
+    parts.append(f'<g transform="rotate(-90)">{text(-(TOP + HEIGHT - BOTTOM) / 2, 16, y_label, "middle")}</g>')
+    for value in ticks(x0, x1, 5):
+        across = place(value, y0)[0]
+        parts.append(f'<path d="M{across:.1f} {TOP}V{HEIGHT - BOTTOM}" stroke="#e5e5e5"/>')
+        parts.append(text(across, HEIGHT - BOTTOM + 16, f"{value:g}", "middle"))
+    for value in ticks(y0, y1, 4):
+        up = place(x0, value)[1]
+        parts.append(f'<path d="M{LEFT} {up:.1f}H{WIDTH - RIGHT}" stroke="#e5e5e5"/>')
+        parts.append(text(LEFT - 8, up + 4, f"{value:g}", "end"))
+    for line in lines:
         every = max(len(line.x) // MOST_POINTS, 1)
-        points = " ".join(
-            "{:.1f},{:.1f}".format(*place(a, b)) for a, b in zip(line.x[::every], line.y[::every], strict=True)
-        )
+        corners = zip(line.x[::every], line.y[::every], strict=True)
+        points = " ".join("{:.1f},{:.1f}".format(*place(*corner)) for corner in corners)
         colour = COLOURS[line.name]
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>')
-        parts.append(text(WIDTH - 20, TOP + 18 + 16 * k, line.name, "end", 12, colour))
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.8"/>')
+    for k, line in enumerate(lines):
+        parts.append(text(WIDTH - RIGHT - 70 * (len(lines) - 1 - k), 20, line.name, "end", 13, COLOURS[line.name]))
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif">{"".join(parts)}</svg>\n'
 
@@ -75,8 +85,10 @@ def draw(folder: Path) -> None:
 
     sticky, strong = runs(10.0, 200), runs(100.0, 60)
     velocity = [Line(name, time, np.asarray(run.qd)[:, 0]) for name, (time, run, _) in sticky.items()]
-    sticking = picture("The cart sticks, ten times the usual friction", "seconds", "cart, m/s", velocity)
+    sticking = picture(
+        "A cart that sticks (ten times its usual friction)", "time in s", "velocity of the cart in m/s", velocity
+    )
     (folder / "energy_sticking.svg").write_text(sticking)
     energy = [Line(name, time, energy) for name, (time, _, energy) in strong.items()]
-    strong_picture = picture("Energy with a hundred times the friction", "seconds", "joule", energy)
+    strong_picture = picture("Energy with a hundred times the usual friction", "time in s", "energy in J", energy)
     (folder / "energy_strong_friction.svg").write_text(strong_picture)
