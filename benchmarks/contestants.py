@@ -148,7 +148,7 @@ class Diffnea(Contestant):
         )
 
     def rollout(self, inputs: Inputs, steps: int) -> Work:
-        roll = batches._kernel(whole, batches._whole_numbers(self.robot))
+        roll = batches.kernel_for(whole, batches.whole_numbers(self.robot))
         function = jax.jit(lambda state, torques: jax.vmap(roll, (None, 0, 0))(self.robot, state, torques))
         start = np.stack([inputs.q, inputs.qd], 1)
         torques = np.ascontiguousarray(np.broadcast_to(inputs.tau[:, None], (len(inputs.q), steps, len(self.joints))))

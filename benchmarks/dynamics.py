@@ -122,7 +122,7 @@ def operations(files: Files) -> int:
     from diffnea.kernels.trace import trace
 
     robot = dn.load_robot(files.urdf)
-    function: Any = batches._kernel(dynamics.forward, batches._whole_numbers(robot))
+    function: Any = batches.kernel_for(dynamics.forward, batches.whole_numbers(robot))
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), robot)
     return trace(function.__wrapped__, shapes, *3 * [jax.ShapeDtypeStruct((robot.num_joints,), float)])[
         0

@@ -175,7 +175,7 @@ def test_zeros_and_ones_of_the_geometry_cost_nothing():
         axis=jnp.broadcast_to(jnp.array([0.0, 0.0, 1.0]), (5, 3)),
     )
     assert_close(dn.forward_dynamics(plain, *batch(4)), _reference(plain, *batch(4)))
-    assert batches._whole_numbers(plain) != batches._whole_numbers(ROBOT)
+    assert batches.whole_numbers(plain) != batches.whole_numbers(ROBOT)
 
 
 def test_kernels_can_be_switched_off():

@@ -42,8 +42,8 @@ def batched(function: Callable[..., Any], module: Any, **values: ArrayLike) -> A
     arrays = [value if isinstance(value, jax.Array) else jnp.asarray(value) for value in values.values()]
     _check(module.num_joints, dict(zip(values, (array.shape for array in arrays), strict=True)))
     leaves, structure = jax.tree.flatten(module)
-    fast = function if kernels.switched_off() else _kernel(function, _whole_numbers(module))
-    return _run(fast, _skeleton(module, structure), _precision(*arrays), leaves, arrays)
+    fast = function if kernels.switched_off() else kernel_for(function, whole_numbers(module))
+    return _run(fast, skeleton_of(module, structure), _precision(*arrays), leaves, arrays)
 
 
 def _check(count: int, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -62,7 +62,7 @@ def _check(count: int, shapes: dict[str, tuple[int, ...]]) -> None:
 _skeletons: dict[Any, Any] = {}
 
 
-def _skeleton(module: Any, structure: Any) -> Any:
+def skeleton_of(module: Any, structure: Any) -> Any:
     """What of a module shapes the computation, without names, so that equal trees share one compilation."""
     if structure not in _skeletons:
         if len(_skeletons) > 1000:
@@ -81,7 +81,7 @@ def _is_robot(part: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _kernel(function: Callable[..., Any], known: tuple[bytes, ...] | None) -> Callable[..., Any]:
+def kernel_for(function: Callable[..., Any], known: tuple[bytes, ...] | None) -> Callable[..., Any]:
     """The function as a kernel, for robots whose geometry has the zeros and ones of `known`: these cost nothing."""
     if known is None:
         return kernels.compile(function)
@@ -110,7 +110,7 @@ def _geometry(robot: Robot) -> tuple[Array, Array, Array]:
 _patterns: dict[int, tuple[Any, bytes]] = {}
 
 
-def _whole_numbers(module: Any) -> tuple[bytes, ...] | None:
+def whole_numbers(module: Any) -> tuple[bytes, ...] | None:
     """Where the robots' geometry is 0 or ±1, NaN elsewhere; None if JAX is tracing through it."""
     robots = [module] if _is_robot(module) else filter(_is_robot, jax.tree.leaves(module, is_leaf=_is_robot))
     leaves = [leaf for robot in robots for leaf in _geometry(robot)]

@@ -47,7 +47,7 @@ def advance(step: Step, known: Any) -> Callable[..., State]:
         kept = alive > 0
         return State(jnp.where(kept, q, state.q), jnp.where(kept, qd, state.qd), alive, state.sound + alive)
 
-    return batches._kernel(advanced, known)
+    return batches.kernel_for(advanced, known)
 
 
 def start(q0: Float[Array, " n"], qd0: Float[Array, " n"]) -> State:
@@ -67,7 +67,7 @@ def recorded(step: Step, known: Any) -> Callable[..., tuple[Array, Array, Array]
         last, (q, qd) = jax.lax.scan(body, start(q0, qd0), u)
         return q, qd, last.sound
 
-    return batches._kernel(course, known)
+    return batches.kernel_for(course, known)
 
 
 def feedback(step: Step, known: Any, most_delay: int) -> Callable[..., Course]:

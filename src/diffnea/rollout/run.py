@@ -71,8 +71,8 @@ def _course(step: loop.Step, model: AbstractModel, given: Arguments) -> loop.Cou
     shaping = jax.tree.flatten(rest)
     return _run(
         step,
-        batches._skeleton(model, structure),
-        batches._whole_numbers(model),
+        batches.skeleton_of(model, structure),
+        batches.whole_numbers(model),
         (tuple(shaping[0]), shaping[1]),
         given.steps,
         leaves,
