@@ -225,6 +225,16 @@ def test_a_motor_hides_the_scale_of_all_forces():
     assert any("scale" in sentence for sentence in found.unknown)
 
 
+def test_bodies_without_extent_change_no_formula(cartpole_found):
+    system = dn.systems.cartpole()
+    mass, arm = 0.127, -0.2
+    pole = [mass, 0, 0, mass * arm, mass * arm**2, 0, mass * arm**2, 0, 0, 0]
+    points = dn.Inertia.from_parameters(jnp.array([[0.57] + 9 * [0.0], pole]))
+    found = analyse(Problem(replace(system.robot, inertia=points), ("inertia",)).linearised(*states(system)))
+    assert list(values(found)) == list(values(cartpole_found))
+    assert values(found)["J_yy(pole)"] == pytest.approx(mass * arm**2)
+
+
 def test_without_any_command_only_ratios_are_known(cartpole):
     q, qd, u = states(dn.systems.cartpole())
     found = analyse(cartpole.linearised(q, qd, 0 * u))

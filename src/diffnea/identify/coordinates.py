@@ -19,6 +19,7 @@ _INERTIAL = (
     *((f"J_{axes}", "kg·m²") for axes in ("xx", "xy", "yy", "xz", "yz", "zz")),
 )
 _PLACEMENT = (*((axis, "m") for axis in "xyz"), *((f"turn_{axis}", "rad") for axis in "xyz"))
+_FREEDOMS = {"inertia": 10, "kinematics": 6}
 # Physical numbers whose slopes are this much smaller than their size do not move with what is learned.
 _STILL = 1e-13
 
@@ -53,6 +54,7 @@ class Coordinates:
     entries: tuple[Coordinate, ...]
     values: Float[np.ndarray, " k"]
     scales: Float[np.ndarray, " k"]  # natural size, never zero
+    slopes: Float[np.ndarray, "k p"]  # ∂x/∂θ
     inverse: Float[np.ndarray, "p k"]  # ∂θ/∂x
     robot_slopes: Float[np.ndarray, "z k"]  # of `robot_vector` in these
     places: tuple[int, ...]  # where each stands in `physical_vector`, −1 for numbers without physical name
@@ -128,8 +130,7 @@ def physical_coordinates(
     count = len(robot_coordinates(model.robot))
     names, sizes = entries + free, np.concatenate([scales, np.ones(len(free))])
     rows = np.concatenate([slopes, np.eye(len(theta))]) / sizes[:, None]
-    moving = np.flatnonzero(np.abs(rows).max(axis=1, initial=0.0) > _STILL)
-    kept = moving[list(echelon(rows[moving].T, tolerance).independent)]
+    kept = _independent(rows, names, tolerance)
     places = tuple(int(i) if i < len(entries) else -1 for i in kept)
     inverse = _inverse(rows[kept]) / sizes[kept]
     robot_slopes = slopes[:count] @ inverse
@@ -137,7 +138,30 @@ def physical_coordinates(
         if 0 <= place < count:  # exactly, where the product has rounding
             robot_slopes[place] = np.eye(len(kept))[k]
     chosen = tuple(names[i] for i in kept)
-    return Coordinates(chosen, np.concatenate([values, theta])[kept], sizes[kept], inverse, robot_slopes, places)
+    derivatives = rows[kept] * sizes[kept][:, None], inverse, robot_slopes
+    return Coordinates(chosen, np.concatenate([values, theta])[kept], sizes[kept], *derivatives, places)
+
+
+def _independent(rows: np.ndarray, names: list[Coordinate], tolerance: float) -> np.ndarray:
+    """Which numbers to take: all of a link or joint that is free, and of the rest as many as are independent.
+
+    A body without extent in some direction has numbers that do not move at first: they are taken all the same.
+    """
+    blocks = [[i for i, name in enumerate(names) if (name.kind, name.index) == key] for key in _free_keys(rows, names)]
+    free = np.array(sum(blocks, []), int)
+    used = np.any(rows[free] != 0, axis=0)
+    rest = rows[:, ~used]
+    moving = np.flatnonzero(np.abs(rest).max(axis=1, initial=0.0) > _STILL)
+    moving = moving[~np.isin(moving, free)]
+    chosen = moving[list(echelon(rest[moving].T, tolerance).independent)]
+    return np.sort(np.concatenate([free, chosen]))
+
+
+def _free_keys(rows: np.ndarray, names: list[Coordinate]) -> list[tuple[str, int]]:
+    """Links moved by ten numbers of θ and joints moved by six: nothing ties their physical numbers to each other."""
+    keys = dict.fromkeys((name.kind, name.index) for name in names if name.kind in _FREEDOMS)
+    members = {key: [i for i, name in enumerate(names) if (name.kind, name.index) == key] for key in keys}
+    return [key for key in keys if np.any(rows[members[key]] != 0, axis=0).sum() >= _FREEDOMS[key[0]]]
 
 
 def plain_coordinates(theta: np.ndarray, labels: tuple[str, ...]) -> Coordinates:
@@ -145,7 +169,7 @@ def plain_coordinates(theta: np.ndarray, labels: tuple[str, ...]) -> Coordinates
     entries = tuple(Coordinate(label, "", -1, "other", "") for label in labels)
     count = len(theta)
     nowhere = np.zeros((0, count)), (-1,) * count
-    return Coordinates(entries, theta, np.maximum(np.abs(theta), 1.0), np.eye(count), *nowhere)
+    return Coordinates(entries, theta, np.maximum(np.abs(theta), 1.0), np.eye(count), np.eye(count), *nowhere)
 
 
 def value_and_slopes(function: Callable[..., Array], point: Array, *rest: Any) -> tuple[np.ndarray, np.ndarray]:

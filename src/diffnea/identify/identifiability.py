@@ -52,7 +52,7 @@ class _View:
     """A problem in physical coordinates, and which sums of them some recording could determine."""
 
     coordinates: Coordinates
-    jacobian: np.ndarray
+    jacobian: np.ndarray  # of the residuals in the structure's sums
     structure: Echelon
     exact: float
     reference: int | None = None  # what forces are divided by, where their scale is not known
@@ -62,8 +62,8 @@ class _View:
 def _plain_view(problem: Linearised) -> _View:
     coordinates = plain_coordinates(problem.theta, problem.labels)
     exact = _EXACT[str(jnp.asarray(problem.theta).dtype)]
-    found = echelon(problem.jacobian * coordinates.scales, exact)
-    return _View(coordinates, problem.jacobian, unscaled(found, coordinates.scales), exact)
+    found = unscaled(echelon(problem.jacobian * coordinates.scales, exact), coordinates.scales)
+    return _View(coordinates, problem.jacobian[:, list(found.independent)], found, exact)
 
 
 def _physical_view(problem: Linearised, model: Model) -> _View:
@@ -79,9 +79,21 @@ def _physical_view(problem: Linearised, model: Model) -> _View:
         reference, commanded = reference_force(coordinates, jacobian, exact, structure), False
     if reference is not None:
         coordinates, change = divided(coordinates, reference)
-        rows, jacobian = rows @ change, jacobian @ change
+        rows = rows @ change
         structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
-    return _View(coordinates, jacobian, structure, exact, reference, commanded)
+    return _View(coordinates, _in_sums(problem, coordinates, structure), structure, exact, reference, commanded)
+
+
+def _in_sums(problem: Linearised, coordinates: Coordinates, structure: Echelon) -> np.ndarray:
+    """The Jacobian in the structure's sums: `J = J_sums ∂sums/∂θ`.
+
+    A body without extent in some direction makes ∂θ/∂x large, but what it makes so enters no sum.
+    """
+    slopes = structure.rows @ coordinates.slopes
+    left, right = (np.linalg.norm(slopes, axis=axis) for axis in (1, 0))
+    left[left == 0], right[right == 0] = 1.0, 1.0
+    inverse = np.linalg.pinv(slopes / left[:, None] / right, rcond=1e-10) / right[:, None] / left
+    return problem.jacobian @ inverse
 
 
 def _with_late_effects(rows: np.ndarray, jacobian: np.ndarray, coordinates: Coordinates) -> np.ndarray:
@@ -99,9 +111,8 @@ def _noise(problem: Linearised, unknowns: int) -> Noise:
 
 def _excited(view: _View, found: Noise) -> tuple[Echelon, np.ndarray]:
     """Which of the structure's sums these data determine better than to their own size, and which had no effect."""
-    own = list(view.structure.independent)
     sizes = _sizes(view)
-    columns = view.jacobian[:, own] * sizes
+    columns = view.jacobian * sizes
     spread = len(columns) / max(found.effective_samples, 1.0)
     least = np.sqrt(found.variance * spread)
     lengths = np.linalg.norm(columns, axis=0)
@@ -112,7 +123,7 @@ def _excited(view: _View, found: Noise) -> tuple[Echelon, np.ndarray]:
 def _estimate(problem: Linearised, view: _View, data: Echelon, found: Noise) -> tuple[Echelon, Estimate]:
     """The sums that are determined and their covariance; what is lost in their noise is left out of them."""
     own = tuple(view.structure.independent[i] for i in data.independent)
-    slopes = view.jacobian[:, list(own)]
+    slopes = view.jacobian[:, list(data.independent)]
     spread = uncertainty(slopes, problem.residuals, problem.sample, problem.segment, found, problem.dt is not None)
     std = np.sqrt(np.diagonal(spread.covariance))[:, None]
     effect = np.abs(data.mixing) * _sizes(view)[list(data.dependent)]

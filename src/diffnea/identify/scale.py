@@ -61,6 +61,7 @@ def divided(coordinates: Coordinates, reference: int) -> tuple[Coordinates, Floa
         ),
         np.where(forces, values / by, values),
         np.where(forces, coordinates.scales / abs(by), coordinates.scales),
+        np.linalg.solve(change, coordinates.slopes),
         coordinates.inverse @ change,
         coordinates.robot_slopes @ change,
         coordinates.places,
