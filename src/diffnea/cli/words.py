@@ -86,3 +86,38 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def check_in_words(result: dict[str, Any]) -> str:
+    """What recordings are and what they tell: one block for each, then what all of them determine together."""
+    lines: list[str] = []
+    for found in result["recordings"]:
+        lines += [f"{found['name'] or 'recording'}: {found['said']}", *_motions(found["joints"], result["sliding"])]
+        lines += [*(f"  ! {problem}" for problem in found["problems"]), ""]
+    could = result["structural_rank"] - result["rank"]
+    more = f"; other motions could tell {could} more (diffnea excite plans one)" if could > 0 else ""
+    lines.append(f"of {result['unknowns']} numbers to learn, these data determine {result['rank']} combinations{more}")
+    return "\n".join([*lines, *_expected(result["combinations"]), *unknown(result["unknown"])])
+
+
+def _expected(combinations: Sequence[dict[str, Any]]) -> list[str]:
+    """What a fit would determine, and how well, around the numbers of the robot file."""
+    rows = [["a fit would determine", "in the file", "to expect (95 %)", "unit"]]
+    for each in combinations[:_SHOWN]:
+        half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
+        rows.append([f"  {each['formula']}", number(each["value"]), f"± {number(half)}", each["unit"]])
+    more = len(combinations) - _SHOWN
+    return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])
+
+
+def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[str]:
+    rows = [["  joint", "from", "to", "fastest", "moving", "reversals", "noise", "encoder step", "acceleration"]]
+    for joint, slides in zip(joints, sliding, strict=True):
+        scale, unit = (1e3, " mm") if slides else (_DEGREE, "°")
+        lengths = [f"{scale * joint[key]:.4g}{unit}" for key in ("lowest", "highest")]
+        small = [f"{scale * joint[key]:.2g}{unit}" if joint[key] else "–" for key in ("noise", "encoder_step")]
+        quality = f"{joint['signal_to_noise']:.3g} × noise"
+        speed = f"{scale * joint['speed']:.4g}{unit}/s"
+        cells = [*lengths, speed, f"{joint['moving']:.0%}", str(joint["reversals"]), *small, quality]
+        rows.append([f"  {joint['joint']}", *cells])
+    return columns(rows)

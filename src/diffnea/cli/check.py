@@ -1,0 +1,104 @@
+"""`diffnea check`: what is wrong with recordings, and what they can and cannot identify."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from tyro.conf import Positional
+
+from diffnea.cli import inputs
+from diffnea.cli.words import check_in_words
+from diffnea.excitation import forecast
+from diffnea.recordings import Diagnosis, Recording, diagnose
+
+# A joint whose accelerations are less than this many times their noise tells little of its inertia.
+_WEAK = 3.0
+# A recorded velocity this late is not what it says, s.
+_LATE = 2e-3
+
+
+@dataclass(frozen=True)
+class Check:
+    """Look recordings over before fitting: sampling, noise, delay, and what they can and cannot identify.
+
+    What they determine is worked out around the robot as ROBOT gives it, for the same LEARN and ACTUATOR as a fit.
+    """
+
+    robot: Positional[str]
+    """The robot file, or the name of a robot that comes with diffnea."""
+    recordings: Positional[tuple[str, ...]]
+    """What to look over."""
+    learn: tuple[str, ...] = ("inertia",)
+    """Any of inertia, kinematics, armature, actuator."""
+    actuator: str = "viscous"
+    """As for a fit: parts joined by +."""
+    columns: str | None = None
+    """A TOML file that says which columns of the logs are what."""
+    json: bool = False
+    """Print the result as one JSON object."""
+    debug: bool = False
+    """Show where in the program an error came from."""
+
+    def run(self) -> dict[str, Any]:
+        inputs.double_precision()
+        robot = inputs.read_robot(self.robot)
+        data = inputs.read_recordings(self.recordings, robot, self.columns)
+        with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
+            found = [_finding(recording) for recording in data]
+            told = forecast(robot, data, learn=self.learn, actuator=self.actuator)
+        return {
+            "robot": self.robot,
+            "joints": list(robot.joint_names),
+            "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
+            "recordings": found,
+            **told.to_dict(),
+        }
+
+    def summary(self, result: dict[str, Any]) -> str:
+        """The result for a person."""
+        return check_in_words(result)
+
+
+def _finding(recording: Recording) -> dict[str, Any]:
+    """A recording's diagnosis, as plain numbers and as advice."""
+    found = diagnose(recording)
+    joints = [
+        {**asdict(moved), "noise": smoothed.noise, "encoder_step": smoothed.step, "bandwidth": smoothed.bandwidth}
+        for moved, smoothed in zip(found.excitation, found.smoothing.joints, strict=True)
+    ]
+    return {
+        "name": recording.name,
+        "sampling": asdict(found.sampling),
+        "said": str(found.sampling),
+        "joints": [{key: _plain(value) for key, value in joint.items()} for joint in joints],
+        "saturation": [asdict(each) for each in found.saturation],
+        "delays": [asdict(each) for each in found.delays],
+        "velocity_lags": [{key: _plain(value) for key, value in asdict(lag).items()} for lag in found.velocity_lags],
+        "problems": _problems(found, recording),
+        "notes": list(recording.notes),
+    }
+
+
+def _problems(found: Diagnosis, recording: Recording) -> list[str]:
+    """What a person should know or change, a sentence each."""
+    said = [str(each) for each in found.saturation]
+    said += [f"{each}; the positions are used instead" for each in found.velocity_lags if abs(each.lag) > _LATE]
+    said += [f"{each}; learn it with +delay" for each in found.delays if each.seconds > max(_LATE, 3 * each.std)]
+    for moved in found.excitation:
+        if moved.moving == 0 or moved.lowest == moved.highest:
+            said.append(f"{moved.joint}: it never moves")
+        elif moved.signal_to_noise < _WEAK:
+            said.append(
+                f"{moved.joint}: accelerations are only {moved.signal_to_noise:.2g} times their noise; "
+                "move it faster, or use the trajectory loss"
+            )
+    if found.sampling.gaps:
+        said.append(f"{found.sampling.gaps} gaps in time split the recording")
+    if not any(recording.driven):
+        said.append("no joint has an input: masses and forces are known only up to a common factor")
+    return said
+
+
+def _plain(value: Any) -> Any:
+    """Numbers that JSON has."""
+    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -1,0 +1,57 @@
+"""Forecast: what data would determine, before anything is fitted, by the linear theory at the robot as it is given."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.combinations import Identifiability
+from diffnea.identify.data import Data, Track, batch, split
+from diffnea.identify.identifiability import analyse
+from diffnea.identify.knowledge import linearised
+from diffnea.identify.least_squares import minimise
+from diffnea.identify.linearised import Linearised
+from diffnea.identify.residuals import problem
+from diffnea.identify.search import Found, double_precision
+from diffnea.identify.unknowns import Unknowns, late, unknowns
+from diffnea.identify.weights import scales
+from diffnea.robot import Robot
+
+# Of the short fit that shows the noise.
+ITERATIONS = 15
+
+
+def forecast(
+    robot: Robot,
+    data: Data,
+    *,
+    learn: Iterable[str] | None = ("inertia",),
+    actuator: str = "ideal",
+    loss: str = "acceleration",
+    seed: int = 0,
+) -> Identifiability:
+    """What a fit of these data would determine, with the intervals to expect, and what not, in words.
+
+    The slopes are those at the given robot, the noise is what a short fit from there leaves. Where that fit stops
+    early, the noise is too large, and so the intervals too wide, never too narrow.
+    """
+    with double_precision(), np.errstate(all="ignore"):
+        free = unknowns(robot, learn, actuator, jax.random.key(seed))
+        parts = split(data, None, robot.joint_names, robot.num_joints, seed)
+        return analyse(linearised_at_start(free, (*parts.fitted, *parts.test), loss))
+
+
+def linearised_at_start(free: Unknowns, tracks: Sequence[Track], loss: str) -> Linearised:
+    """Slopes at the robot as it was given, beside the residuals that a short fit leaves."""
+    weight = scales(loss, free.model(jnp.asarray(free.start)), tracks)
+    rows = np.tile(weight, (sum(map(len, tracks)), 1))
+
+    def at(theta: Float[np.ndarray, " p"]) -> Linearised:
+        return linearised(free, tracks, Found(theta, np.nan, (), False, (), rows), weight, loss)
+
+    run = minimise(problem(loss, free, batch(tracks, late(free), weight), 1), free.start[None], ITERATIONS)
+    best = run.theta[0] if np.isfinite(run.loss[0]) else free.start
+    return replace(at(free.start), residuals=at(best).residuals)

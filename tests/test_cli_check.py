@@ -1,0 +1,114 @@
+"""`diffnea check` and the forecast behind it: it names what is wrong, and foretells what a fit will find."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import diffnea as dn
+from diffnea.cli import main
+from diffnea.cli.check import Check
+from diffnea.excitation import forecast
+from diffnea.recordings import save_recording
+
+ARM = """<robot name="two">
+  <link name="base"/>
+  <link name="upper"><inertial><origin xyz="0 0 -0.15"/><mass value="1"/>
+    <inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.001"/></inertial></link>
+  <link name="lower"><inertial><origin xyz="0 0 -0.1"/><mass value="0.5"/>
+    <inertia ixx="0.003" ixy="0" ixz="0" iyy="0.003" iyz="0" izz="0.0003"/></inertial></link>
+  <joint name="shoulder" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
+    <limit lower="-3" upper="3" velocity="10" effort="8"/><dynamics damping="0.1"/></joint>
+  <joint name="elbow" type="revolute"><parent link="upper"/><child link="lower"/><origin xyz="0 0 -0.3"/>
+    <axis xyz="0 1 0"/><limit lower="-3" upper="3" velocity="10" effort="4"/><dynamics damping="0.1"/></joint>
+</robot>
+"""
+RATE = 250
+
+
+def swinging(seconds=20.0, noise=0.0, seed=0):
+    """A motion of both joints that is exact in q, qd and qdd, and the torques that it takes."""
+    time = np.arange(round(seconds * RATE)) / RATE
+    sizes, paces, phases = np.array([[0.8, 0.5], [0.6, 0.4]]), np.array([[1.7, 4.1], [2.9, 5.3]]), np.array([0.3, 1.1])
+    angle = paces[:, :, None] * time + phases[:, None, None]
+    q = np.einsum("jk,jkt->tj", sizes, np.sin(angle))
+    qd = np.einsum("jk,jkt->tj", sizes * paces, np.cos(angle))
+    qdd = np.einsum("jk,jkt->tj", -sizes * paces**2, np.sin(angle))
+    noisy = q + noise * np.random.default_rng(seed).normal(size=q.shape)
+    return time, noisy, qd, qdd
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("arm")
+    (place / "arm.urdf").write_text(ARM)
+    robot = dn.load_robot(place / "arm.urdf")
+    time, q, qd, qdd = swinging(noise=1e-4)
+    tau = np.asarray(dn.inverse_dynamics(robot, q, qd, qdd)) + np.asarray(robot.damping) * qd
+    names = ("shoulder", "elbow")
+    late = np.array([np.interp(time - 0.02, time, column) for column in qd.T]).T
+    clipped = np.clip(tau, *(0.5 * np.abs(tau).max(0) * [[-1.0], [1.0]]))
+    save_recording(dn.Recording(time=time, q=q, u=tau, joint_names=names), place / "good.csv")
+    save_recording(dn.Recording(time=time, q=q, u=clipped, qd=late, joint_names=names), place / "bad.csv")
+    still = q * [1.0, 0.0]
+    save_recording(dn.Recording(time=time, q=still, u=tau, joint_names=names), place / "still.csv")
+    return place
+
+
+def test_good_data_are_called_good_and_tell_all_there_is(folder):
+    command = Check(str(folder / "arm.urdf"), (str(folder / "good.csv"),))
+    result = command.run()
+    assert result["recordings"][0]["problems"] == []
+    # J and m·c of each link about its axis, the lower's mass in the upper's sums, friction of both.
+    assert result["rank"] == result["structural_rank"] == 8
+    text = command.summary(result)
+    assert "these data determine 8 combinations" in text and "viscous friction(elbow)" in text
+    assert json.loads(json.dumps(result)) == result
+
+
+def test_what_is_wrong_is_named(folder, capsys):
+    assert main(["check", str(folder / "arm.urdf"), str(folder / "bad.csv"), str(folder / "still.csv")]) == 0
+    text = capsys.readouterr().out
+    assert "shoulder: input rests at" in text
+    assert "shoulder: recorded velocity is 20 ms late" in text
+    assert "elbow: it never moves" in text
+
+
+def test_a_joint_that_stands_still_hides_its_friction(folder):
+    result = Check(str(folder / "arm.urdf"), (str(folder / "still.csv"),)).run()
+    assert result["rank"] < result["structural_rank"]
+    assert any("viscous friction" in sentence and "elbow" in sentence for sentence in result["unknown"])
+
+
+def test_the_forecast_is_what_the_fit_finds(folder):
+    """Intervals foretold at a start 10 % off agree with those of the fit within a factor of three."""
+    robot = dn.load_robot(folder / "arm.urdf")
+    start = replace(robot, inertia=replace(robot.inertia, mass=1.1 * robot.inertia.mass))
+    recording = dn.load_recording(folder / "good.csv", robot)
+    told = {each.formula: each for each in forecast(start, recording, actuator="viscous").combinations}
+    found = {
+        each.formula: each for each in dn.fit(start, recording, learn=("inertia",), actuator="viscous").identifiable
+    }
+    common = [name for name in found if name in told]
+    assert len(common) >= 5
+    ratios = np.array([told[name].std / found[name].std for name in common])
+    assert np.all((ratios > 1 / 3) & (ratios < 3)), dict(zip(common, ratios, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["arm.urdf"], "no recording; give at least one"),
+        (["arm.urdf", "arm.urdf"], 'arm.urdf: ends in ".urdf"; use .csv'),
+        (["arm.urdf", "good.csv", "--columns", "absent.toml"], "absent.toml: no column map can be read"),
+        (["arm.urdf", "good.csv", "--actuator", "viscous+stribeck"], 'actuator "viscous+stribeck"'),
+        (["arm.urdf", "good.csv", "--learn", "luck"], 'fit: learn has "luck"'),
+        (["cartpole", "quanser_tower"], "quanser_tower: there is no such file"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, line, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert main(["check", *arguments, "--json"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.startswith(f"diffnea: {line}") and printed.err.count("\n") == 1
