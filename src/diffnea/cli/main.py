@@ -12,7 +12,14 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 
 # Each command is a dataclass in the module of its name; a module is imported when its command is called.
-COMMANDS = {"benchmark": "Benchmark", "check": "Check", "convert": "Convert", "fit": "Fit", "report": "Report"}
+COMMANDS = {
+    "benchmark": "Benchmark",
+    "check": "Check",
+    "convert": "Convert",
+    "fit": "Fit",
+    "report": "Report",
+    "simulate": "Simulate",
+}
 
 
 def command_class(name: str) -> Any:

@@ -45,10 +45,12 @@ def errors(result: dict[str, Any]) -> list[str]:
 
 
 def _lengths(values: Sequence[float], result: dict[str, Any]) -> list[str]:
-    return [
-        f"{1e3 * value:.3g} mm" if sliding else f"{_DEGREE * value:.3g}°"
-        for value, sliding in zip(values, result["sliding"], strict=True)
-    ]
+    return [length(value, sliding) for value, sliding in zip(values, result["sliding"], strict=True)]
+
+
+def length(value: float, sliding: bool) -> str:
+    """A position or an error of one, as a person reads it."""
+    return f"{1e3 * value:.3g} mm" if sliding else f"{_DEGREE * value:.3g}°"
 
 
 def known(combinations: Sequence[dict[str, Any]]) -> list[str]:
