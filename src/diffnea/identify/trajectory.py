@@ -17,7 +17,9 @@ from diffnea.identify.shooting import LOST, Shooting, Shots, Sums, reduced_rows,
 from diffnea.identify.unknowns import Unknowns
 
 HORIZONS = (0.1, 0.25, 0.5, 1.0)  # seconds
-ITERATIONS = 20
+ITERATIONS = 40
+# How often the joints' weights are taken anew from the errors that are left.
+ROUNDS = 2
 RANK_TOLERANCE = 1e-12
 LEAST_SCALE = 1e-6
 STANDSTILL = 1e-4
@@ -111,19 +113,20 @@ def _stage(
     cut = shots(tracks, free, steps, spread, hold)
     if cut is None:
         return None
-    problem = Shooting(free, cut, cut.measured.size)
-    sized = _sized(problem, theta, spread)
-    if sized is None:
-        return None
-    problem = replace(problem, shots=sized)
-    theta, x0, loss = _descend(problem, theta)
+    problem, x0, loss = Shooting(free, cut, cut.measured.size), cut.x0, np.inf
+    for _ in range(ROUNDS):
+        sized = _sized(problem, theta, x0, spread)
+        if sized is None:
+            return None
+        problem = replace(problem, shots=sized)
+        theta, x0, loss = _descend(problem, theta, x0)
     return _Stage(horizon, theta, _validation(free, theta, parts, spread), loss, problem, x0)
 
 
-def _sized(problem: Shooting, theta: np.ndarray, spread: np.ndarray) -> Shots | None:
+def _sized(problem: Shooting, theta: np.ndarray, x0: np.ndarray, spread: np.ndarray) -> Shots | None:
     """Weights from the errors as they are: one over each joint's median, and none for windows that are lost."""
     cut = problem.shots
-    wrong = problem.positions(theta, cut.x0) - cut.measured
+    wrong = problem.positions(theta, x0) - cut.measured
     lost = ~np.isfinite(wrong).all(axis=(0, 2)) | (np.abs(wrong) > LOST * spread).any(axis=(0, 2))
     if lost.all():
         return None
@@ -133,9 +136,8 @@ def _sized(problem: Shooting, theta: np.ndarray, spread: np.ndarray) -> Shots | 
     return cut._replace(weight=weight)
 
 
-def _descend(problem: Shooting, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def _descend(problem: Shooting, theta: np.ndarray, x0: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Levenberg-Marquardt on θ and all starts together."""
-    x0 = np.array(problem.shots.x0)
     sums = problem.sums(theta, x0)
     loss, damping = float(sums.loss), 1e-3
     for _ in range(ITERATIONS):
