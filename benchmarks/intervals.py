@@ -5,7 +5,8 @@
 
 Noise is "white" (positions, velocities and accelerations are given, and white noise of 2 % is on the accelerations) or
 "smoothed" (only positions are given, read from encoders with noise of half a step, and differentiated by `dn.fit`).
-Every start is 20 % off in all inertial numbers. A case passes if 90 to 98 % of all intervals hold the truth.
+Every start is 20 % off in all inertial numbers. A case passes if 90 to 98 % of all intervals hold the truth. Fits that
+say themselves that they are not to be trusted (verdict other than "accepted") are counted apart.
 """
 
 import argparse
@@ -51,25 +52,33 @@ def case(name: str, noise: str, experiments: int, learn: tuple[str, ...]) -> dic
     """All experiments of one system and kind of noise; prints and returns the coverage."""
     held: dict[str, list[bool]] = {}
     off: dict[str, list[float]] = {}
-    counts, began = [], time.perf_counter()
+    counts, refused, began = [], 0, time.perf_counter()
     for seed in range(experiments):
         truth, recording = SYSTEMS[name](seed, noise)
         start = replace(truth.robot, inertia=jax.tree.map(lambda x: 0.8 * x, truth.robot.inertia))
         fit = dn.fit(start, recording, learn=learn, actuator="viscous", method="lm", seed=seed)
+        if fit.verdict != "accepted":
+            refused += 1
+            continue
         counts.append(sum(each.kind == "inertia" for each in fit.identifiable))
         for each in fit.identifiable:
             true = each.of(truth)
             held.setdefault(each.formula, []).append(bool(each.lower <= true <= each.upper))
             off.setdefault(each.formula, []).append((each.value - true) / each.std)
+    if not counts:
+        print(f"{name}, {noise}: none of {experiments} fits was accepted, FAILED")
+        return {"system": name, "noise": noise, "experiments": experiments, "refused": refused}
     share = float(np.mean(np.concatenate(list(held.values()))))
     said = "passed" if PASSED[0] <= share <= PASSED[1] else "FAILED"
     seconds = (time.perf_counter() - began) / experiments
     span = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
-    print(f"{name}, {noise}: {share:.1%} of intervals hold the truth, {said}; {span} inertial, {seconds:.2f} s each")
+    print(f"{name}, {noise}: {share:.1%} of {sum(map(len, held.values()))} intervals hold the truth, {said}; ", end="")
+    print(f"{span} inertial, {refused} of {experiments} fits not accepted, {seconds:.2f} s each", flush=True)
     for formula, hits in held.items():
         error = np.array(off[formula])
         print(f"    {np.mean(hits):6.1%}  error in std: mean {error.mean():+.2f}, spread {error.std():.2f}  {formula}")
-    return {"system": name, "noise": noise, "experiments": experiments, "coverage": share, "inertial": counts}
+    figures = {"experiments": experiments, "refused": refused, "coverage": share, "inertial": counts}
+    return {"system": name, "noise": noise, **figures}
 
 
 def _pendulum(make):

@@ -72,7 +72,7 @@ class Estimate:
     def interval(self, value: float, slopes: Float[np.ndarray, " k"], positive: bool = False) -> Interval:
         """By the delta method, of a quantity with these slopes in the coordinates."""
         weights = slopes[list(self.own)]
-        std = float(np.sqrt(max(weights @ self.uncertainty.covariance @ weights, 0.0)))
+        std = float(self.uncertainty.std(weights))
         leak = float(np.linalg.norm((slopes - weights @ self.sums) * self.scales))
         size = float(np.linalg.norm(slopes * self.scales))
         half = self.uncertainty.quantile() * std

@@ -125,7 +125,7 @@ def _estimate(problem: Linearised, view: _View, data: Echelon, found: Noise) -> 
     own = tuple(view.structure.independent[i] for i in data.independent)
     slopes = view.jacobian[:, list(data.independent)]
     spread = uncertainty(slopes, problem.residuals, problem.sample, problem.segment, found, problem.dt is not None)
-    std = np.sqrt(np.diagonal(spread.covariance))[:, None]
+    std = spread.std(np.eye(len(own)))[:, None]
     effect = np.abs(data.mixing) * _sizes(view)[list(data.dependent)]
     data = replace(data, mixing=np.where(effect < LEAK_IN_NOISE * std, 0.0, data.mixing))
     sums = data.rows @ view.structure.rows

@@ -17,6 +17,8 @@ _QUIET = 10
 # Cosines must be slow against the noise's memory: this many memories in the shortest half wave.
 _MEMORIES = 4
 _FEWEST = 4
+# Noise with a memory of no more samples than this is taken as white.
+_WHITE = 1.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,17 @@ class Uncertainty:
     covariance: Float[np.ndarray, "r r"]
     degrees: float
     root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
+    white: float = 0.0  # the variance of the noise where it is white, 0 where it is not
+
+    def std(self, weights: Float[np.ndarray, "*k r"]) -> Float[np.ndarray, "*k"]:
+        """The standard deviation of weighted sums of the estimates.
+
+        Where the noise is white it is no less than that says: few samples may carry most of what is known of a
+        quantity, and then their own residuals tell too little of their noise.
+        """
+        robust = np.einsum("...i,ij,...j->...", weights, self.covariance, weights)
+        plain = self.white * np.sum((weights @ self.root) ** 2, axis=-1)
+        return np.asarray(np.sqrt(np.maximum(robust, plain)))
 
     def quantile(self, level: float = 0.95) -> float:
         """How many standard deviations reach to the ends of an interval."""
@@ -104,12 +117,15 @@ def uncertainty(
     scale = np.linalg.norm(jacobian, axis=0)
     scale[scale == 0] = 1.0
     orthogonal, triangle = np.linalg.qr(jacobian / scale)
-    scores = orthogonal * residuals[:, None]
+    # A residual is smaller than its noise by its leverage (MacKinnon and White's HC2).
+    leverage = np.minimum(np.sum(orthogonal**2, axis=1), 0.9)
+    scores = orthogonal * (residuals / np.sqrt(1 - leverage))[:, None]
     meat, degrees = _slow(scores, sample, segment, found.memory) if ordered else _independent(scores, sample, segment)
     # The fit takes up part of the noise: what is left is smaller than what was there.
     left = max(found.effective_samples - count, 1.0)
     back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
-    return Uncertainty(back @ meat @ back.T * found.effective_samples / left, degrees, back)
+    white = found.variance if found.memory <= _WHITE else 0.0
+    return Uncertainty(back @ meat @ back.T * found.effective_samples / left, degrees, back, white)
 
 
 def _slow(scores, sample, segment, memory: float) -> tuple[np.ndarray, float]:

@@ -40,7 +40,7 @@ def _alike(terms: list[tuple[float, str]]) -> list[tuple[float, list[str]]]:
 
 
 def _term(coefficient: float, names: list[str]) -> str:
-    size = abs(coefficient)
+    size = abs(coefficient) * (1 + 1e-9)  # so that rounding does not decide how a half is written
     factor = "" if abs(size - 1) < 1e-6 else f"{float(f'{size:.4g}'):g}·"
     body = names[0] if len(names) == 1 else f"({' + '.join(names)})"
     return f"{'−' if coefficient < 0 else '+'} {factor}{body}"
