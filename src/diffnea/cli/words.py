@@ -123,3 +123,28 @@ def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[
         cells = [*lengths, speed, f"{joint['moving']:.0%}", str(joint["reversals"]), *small, quality]
         rows.append([f"  {joint['joint']}", *cells])
     return columns(rows)
+
+
+def excite_in_words(result: dict[str, Any]) -> str:
+    """A planned motion: how it uses the limits, and what is known before and after."""
+    lines = [f"{result['out']}: {result['seconds']:g} s, {result['samples']} samples, from rest to rest"]
+    lines.append(f"intervals {result['narrower']:.2g} times narrower than those of random motions within the limits")
+    names = {"position": "of its range", "velocity": "of its speed", "torque": "of its effort"}
+    rows = [["at most", *result["joints"]]]
+    rows += [[words, *(f"{share:.0%}" for share in result["used"][name])] for name, words in names.items()]
+    could = result["structural_rank"]
+    was = "" if result["rank_before"] is None else f" (now {result['rank_before']})"
+    lines += [*columns(rows), "", f"it would determine {result['rank']} of {could} combinations{was}"]
+    return "\n".join([*lines, *_before_and_after(result), *unknown(result["unknown"])])
+
+
+def _before_and_after(result: dict[str, Any]) -> list[str]:
+    head = ["combination", "in the file", "± expected", "unit"]
+    rows = [head if result["rank_before"] is None else [*head[:2], "± now", "± with it", "unit"]]
+    for each in result["combinations"][:_SHOWN]:
+        after = f"± {number(2 * each['std'] if each['std'] is not None else None)}"
+        before = "unknown" if each["before"] is None else f"± {number(2 * each['before'])}"
+        cells = [after] if result["rank_before"] is None else [before, after]
+        rows.append([f"  {each['formula']}", number(each["value"]), *cells, each["unit"]])
+    more = len(result["combinations"]) - _SHOWN
+    return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])

@@ -1,3 +1,5 @@
 """Excitation: what data determine before they are fitted, and motions that determine more."""
 
+from diffnea.excitation.design import Design, design
+from diffnea.excitation.expectation import Expectation, expectation
 from diffnea.excitation.forecast import forecast

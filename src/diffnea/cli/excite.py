@@ -1,0 +1,102 @@
+"""`diffnea excite`: a motion to record that tells the most about the robot."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from tyro.conf import Positional
+
+from diffnea.cli import inputs
+from diffnea.cli.words import excite_in_words
+from diffnea.excitation import Expectation, design, expectation
+from diffnea.recordings import RecordingError, save_recording
+
+
+@dataclass(frozen=True)
+class Excite:
+    """Plan a motion that determines what is missing: a Fourier series from rest to rest, within the robot's limits.
+
+    Position, velocity and torque limits are those of the robot file. The CSV has q, qd, qdd to follow and u, the torque
+    it takes. With --recordings it also says which intervals shrink, and by how much.
+    """
+
+    robot: Positional[str]
+    """The robot file, or the name of a robot that comes with diffnea. All its joints must be driven."""
+    recordings: tuple[str, ...] = ()
+    """What was recorded so far."""
+    learn: tuple[str, ...] = ("inertia",)
+    """Any of inertia, kinematics, armature, actuator."""
+    actuator: str = "viscous"
+    """As for a fit: parts joined by +."""
+    criterion: Literal["D", "E"] = "D"
+    """D: all combinations together; E: the one that is known least."""
+    seconds: float = 10.0
+    """How long the motion lasts."""
+    bandwidth: float = 1.0
+    """Its highest frequency in Hz."""
+    rate: float = 250.0
+    """Samples a second in the file."""
+    acceleration: float | None = None
+    """A limit of accelerations, rad/s² or m/s², which robot files have no place for."""
+    noise: float = 0.01
+    """Torque noise to expect, as a share of each joint's effort, where no recordings tell."""
+    columns: str | None = None
+    """A TOML file that says which columns of the recordings are what."""
+    seed: int = 0
+    """Of the random motions that the search begins with."""
+    out: str = "excitation.csv"
+    """The motion to write: .csv or .npz."""
+    json: bool = False
+    """Print the result as one JSON object."""
+    debug: bool = False
+    """Show where in the program an error came from."""
+
+    def run(self) -> dict[str, Any]:
+        inputs.double_precision()
+        if Path(self.out).suffix not in (".csv", ".npz"):
+            raise RecordingError(f'{self.out}: ends in "{Path(self.out).suffix}"; use .csv or .npz')
+        robot = inputs.read_robot(self.robot)
+        recorded = inputs.read_recordings(self.recordings, robot, self.columns) if self.recordings else []
+        task: dict[str, Any] = {"learn": self.learn, "actuator": self.actuator, "noise": self.noise, "seed": self.seed}
+        with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json):
+            found = design(
+                robot,
+                seconds=self.seconds,
+                bandwidth=self.bandwidth,
+                rate=self.rate,
+                criterion=self.criterion,
+                acceleration=self.acceleration,
+                **task,
+            )
+            save_recording(found.recording, self.out)
+            told = expectation(robot, found.recording, recorded, **task)
+        return {
+            "out": self.out,
+            "robot": self.robot,
+            "joints": list(robot.joint_names),
+            "samples": len(found.recording),
+            "seconds": found.recording.duration,
+            "criterion": self.criterion,
+            # Information goes with the inverse square of intervals.
+            "narrower": float(np.exp((found.score - np.mean(found.starts)) / 2)),
+            "used": found.used,
+            **_told(told),
+        }
+
+    def summary(self, result: dict[str, Any]) -> str:
+        """The result for a person."""
+        return excite_in_words(result)
+
+
+def _told(told: Expectation) -> dict[str, Any]:
+    """Intervals after the motion, each beside that before where the recordings determine the same combination."""
+    before = {} if told.before is None else {each.formula: each.std for each in told.before.combinations}
+    rows = [{**each.to_dict(), "before": before.get(each.formula)} for each in told.after.combinations]
+    return {
+        "rank": told.after.rank,
+        "structural_rank": told.after.structural_rank,
+        "rank_before": None if told.before is None else told.before.rank,
+        "combinations": rows,
+        "unknown": list(told.after.unknown),
+    }

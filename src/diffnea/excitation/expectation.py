@@ -1,0 +1,90 @@
+"""Expectation: the intervals that recordings give now, and those they would give together with a planned motion."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffnea.excitation.forecast import linearised_at_start
+from diffnea.identify.combinations import Identifiability
+from diffnea.identify.data import Track, split
+from diffnea.identify.identifiability import analyse
+from diffnea.identify.knowledge import linearised
+from diffnea.identify.linearised import Linearised
+from diffnea.identify.search import Found, double_precision
+from diffnea.identify.unknowns import Unknowns, unknowns
+from diffnea.identify.weights import scales
+from diffnea.recordings import Recording
+from diffnea.robot import Robot
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What is determined before (None without recordings) and after the motion has been recorded."""
+
+    before: Identifiability | None
+    after: Identifiability
+
+
+def expectation(
+    robot: Robot,
+    planned: Recording,
+    recordings: Sequence[Recording] = (),
+    *,
+    learn: Iterable[str] | None = ("inertia",),
+    actuator: str = "viscous",
+    noise: float = 0.01,
+    seed: int = 0,
+) -> Expectation:
+    """By the linear theory of the torque loss at the given robot.
+
+    The planned motion is as noisy as the recordings are, or without them `noise` times each joint's effort.
+    """
+    learn = None if learn is None else tuple(learn)
+    with double_precision(), np.errstate(all="ignore"):
+        free = unknowns(robot, learn, actuator, jax.random.key(seed))
+        motion = Track("planned", planned.dt, planned.q, _some(planned.qd), _some(planned.qdd), planned.u, planned.q)
+        if not recordings:
+            return Expectation(None, analyse(_noisy(_slopes(free, motion), _share(robot, free, motion, noise), seed)))
+        parts = split(recordings, None, robot.joint_names, robot.num_joints, seed)
+        now = linearised_at_start(free, (*parts.fitted, *parts.test), "torque")
+        weight = scales("torque", free.model(jnp.asarray(free.start)), (*parts.fitted, *parts.test))
+        level = np.sqrt([np.mean(now.residuals[now.joint == k] ** 2) for k in range(robot.num_joints)])
+        return Expectation(analyse(now), analyse(_together(now, _noisy(_slopes(free, motion, weight), level, seed))))
+
+
+def _some(values: np.ndarray | None) -> np.ndarray:
+    assert values is not None
+    return values
+
+
+def _slopes(free: Unknowns, motion: Track, weight: np.ndarray | None = None) -> Linearised:
+    """The planned motion's rows at the given robot; its residuals mean nothing yet."""
+    if weight is None:
+        weight = scales("torque", free.model(jnp.asarray(free.start)), [motion])
+    rows = np.tile(weight, (len(motion), 1))
+    return linearised(free, [motion], Found(free.start, np.nan, (), False, (), rows), weight, "torque")
+
+
+def _share(robot: Robot, free: Unknowns, motion: Track, noise: float) -> np.ndarray:
+    """The noise of each joint's torque in the unit of its rows."""
+    weight = scales("torque", free.model(jnp.asarray(free.start)), [motion])
+    return noise * np.asarray(robot.limits.effort, float) * weight
+
+
+def _noisy(problem: Linearised, level: np.ndarray, seed: int) -> Linearised:
+    """White residuals of each joint's level."""
+    draws = np.random.default_rng(seed).normal(size=len(problem.residuals))
+    return replace(problem, residuals=level[problem.joint] * draws)
+
+
+def _together(first: Linearised, second: Linearised) -> Linearised:
+    """Two problems as one; the second's recordings come after the first's."""
+    later = second.segment + first.segment.max() + 1
+    joined = {
+        name: np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("jacobian", "residuals", "joint", "sample")
+    }
+    return replace(first, **joined, segment=np.concatenate([first.segment, later]))
