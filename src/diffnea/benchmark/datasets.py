@@ -17,7 +17,9 @@ from diffnea.systems import System
 
 TRAIN, TEST = 6, 4  # recordings
 QUICK_TRAIN, QUICK_TEST = 2, 2
-SAMPLES, QUICK_SAMPLES = 3000, 1000
+THIN = 4  # accelerations come out of a smoother some samples wide: those between say nothing new
+# Of each simulated recording, so that all data sets and seeds have arrays of one size, and share their programs.
+LENGTH = 575 * THIN
 APART = 1000  # between the seeds of what is fitted and what is not
 PRIOR_ERROR = 0.2  # of masses and sizes in a data sheet
 
@@ -35,8 +37,9 @@ class Data:
     """What a model is fitted on, what it is judged on, and the truth where it is known."""
 
     train: Samples | list[Recording]
-    samples: Samples  # whose accelerations are to be predicted
-    test: tuple[Held, ...]  # to be rolled out
+    check: Samples | list[Recording]  # not fitted, of the same kind, for the fit's own verdict
+    samples: Samples  # not fitted, whose accelerations are to be predicted
+    test: tuple[Held, ...]  # not fitted, to be rolled out
     prior: Robot  # where fits with prior start
     motor: Motor | None  # of the data sheet, where inputs are voltages
     truth: Robot | None
@@ -62,9 +65,11 @@ def _uniform(system: System, seed: int, quick: bool) -> Data:
     machine = episodes.ideal(system.robot, jnp.zeros_like(system.robot.damping))
     runs = episodes.record(free, machine, seed + APART, _count(quick), noisy=False)[-_tests(quick) :]
     test = [run.replace(qdd=np.asarray(truth(run.q, np.asarray(run.qd), run.u))) for run in runs]
+    kept_back = _drawn(system, truth, seed + APART, _tests(quick))
     return Data(
-        train=_drawn(system, truth, seed, quick),
-        samples=_drawn(system, truth, seed + APART, quick),
+        train=_drawn(system, truth, seed, _count(quick) - _tests(quick)),
+        check=kept_back,
+        samples=kept_back,
         test=tuple(Held(run, run.q) for run in test),
         prior=prior(system.robot, seed),
         motor=None,
@@ -74,9 +79,10 @@ def _uniform(system: System, seed: int, quick: bool) -> Data:
     )
 
 
-def _drawn(system: System, truth: Model, seed: int, quick: bool) -> Samples:
+def _drawn(system: System, truth: Model, seed: int, recordings: int) -> Samples:
+    """As many samples as so many recordings give."""
     rng = np.random.default_rng([seed, 1])
-    count, limits = (QUICK_SAMPLES if quick else SAMPLES), system.limits
+    count, limits = recordings * LENGTH // THIN, system.limits
     q = rng.uniform(limits.lower, limits.upper, (count, 2))
     qd = rng.uniform(-limits.velocity, limits.velocity, (count, 2))
     u = rng.uniform(-limits.effort, limits.effort, (count, 2))
@@ -126,12 +132,19 @@ def _recorded(
     tests: int | None = None,
 ) -> Data:
     """The last recordings are kept back."""
-    smoothed = [smooth(run.replace(qd=None, qdd=None)) for run in runs]
+    smoothed = [_smoothed(run) for run in runs]
     cut = len(runs) - (_tests(quick) if tests is None else tests)
-    train = [found.recording.replace(q=found.q) for found in smoothed[:cut]]
-    test = tuple(Held(found.recording, found.q) for found in smoothed[cut:])
-    samples = samples_of([held.recording.replace(q=held.q) for held in test])
-    return Data(train, samples, test, sheet, None, truth, friction, title)
+    train, check = ([held.recording.replace(q=held.q) for held in part] for part in (smoothed[:cut], smoothed[cut:]))
+    thin = [run[::THIN] for run in train]
+    samples = samples_of([run[::THIN] for run in check])
+    return Data(thin, check, samples, tuple(smoothed[cut:]), sheet, None, truth, friction, title)
+
+
+def _smoothed(run: Recording) -> Held:
+    found = smooth(run.replace(qd=None, qdd=None))
+    extra = max(0, len(found.q) - LENGTH)
+    kept = slice(extra // 2, extra // 2 + LENGTH)
+    return Held(found.recording[kept], found.q[kept])
 
 
 def _tests(quick: bool) -> int:

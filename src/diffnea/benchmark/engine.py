@@ -13,7 +13,7 @@ from diffnea.benchmark import cluster, local, records
 from diffnea.benchmark.grid import Cell, groups
 from diffnea.benchmark.progress import Progress, silent
 from diffnea.benchmark.records import Record
-from diffnea.benchmark.run import run as run_cell
+from diffnea.benchmark.trial import run as run_cell
 
 ENGINES = ("local", "ray")
 

@@ -68,7 +68,7 @@ def record(system: System, machine: Machine, seed: int, count: int, noisy: bool)
     rng = np.random.default_rng([seed, 3])
     noise = jnp.asarray(rng.normal(size=(steps, 3, count, 2)) * (1.0 if noisy else 0.0))
     q0 = jnp.asarray(rng.normal(0, 0.1, (count, 2)) * [0.0, 1.0])
-    times = jnp.arange(steps) * system.dt
+    times = jnp.asarray(system.dt * np.arange(steps))
     states = _run(machine.step, machine.numbers, system, controllers, machine.start(q0), times, noise)
     q, qd, u = (np.asarray(x).swapaxes(0, 1) for x in states)
     names, driven = system.robot.joint_names, tuple(bool(d) for d in system.driven)

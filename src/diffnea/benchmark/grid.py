@@ -104,10 +104,11 @@ def cells(
 
 
 def groups(chosen: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells that share their compilations together: those of one system, model and training."""
-    together: dict[tuple[str, str, str], list[Cell]] = {}
+    """Cells that share their compilations together: those of one system, family, actuator and training."""
+    together: dict[tuple[str, ...], list[Cell]] = {}
     for cell in chosen:
-        together.setdefault((cell.system, cell.model, cell.training), []).append(cell)
+        entry = cell.entry
+        together.setdefault((cell.system, entry.family, entry.actuator, cell.training), []).append(cell)
     return list(together.values())
 
 

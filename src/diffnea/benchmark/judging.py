@@ -20,7 +20,7 @@ from diffnea.systems import System
 WINDOWS, QUICK_WINDOWS = 48, 24
 SHOWN = 2  # windows kept for the figure
 # A roll-out this many times faster than the fastest motion in the data has left the world.
-LOST = 10.0
+LOST = 100.0
 # Energy that rises by this share of what it takes to swing the pole up has been made from nothing.
 GAIN = 0.01
 EVERY = 5  # samples between those kept of energies

@@ -20,7 +20,9 @@ from diffnea.models import FeedForward, unlimited
 from diffnea.recordings import samples_of
 
 LEARNED = {"DiffNEA": ("inertia",), "no-Kin": ("inertia", "kinematics"), "NEA": ("inertia",)}
-QUICK = {"starts": 4}
+STARTS, QUICK_STARTS = 8, 4
+# Networks: Levenberg-Marquardt stops early, since what it gains later is noise, and fewer starts serve.
+NETWORK = {"starts": 2, "steps": 10}
 # Of ADAM: as in the paper, and in a quick run. A plain network is trained by it in either way of training.
 STEPS, QUICK_STEPS = 10_000, 2_000
 
@@ -55,7 +57,8 @@ def _run(cell: Cell) -> Record:
 
 def _fit(cell: Cell, data: Data) -> Any:
     entry = cell.entry
-    options: dict[str, Any] = {"seed": cell.seed, **(QUICK if cell.quick else {})}
+    options: dict[str, Any] = {"seed": cell.seed, "test": data.check}
+    options["starts"] = QUICK_STARTS if cell.quick else STARTS
     steps: dict[str, Any] = {"steps": QUICK_STEPS if cell.quick else STEPS}
     if entry.family == "FF-NN":
         options |= {"method": "adam", "starts": 1} | steps
@@ -63,6 +66,8 @@ def _fit(cell: Cell, data: Data) -> Any:
     actuator, learned = _actuator(cell, data)
     method = "linear" if entry.family == "NEA" else cell.training
     options |= {"start": entry.start, "method": method} | (steps if method == "adam" else {})
+    if method == "auto" and entry.actuator.startswith("nn-"):
+        options |= NETWORK
     return fit(data.prior, data.train, learn=(*LEARNED[entry.family], *learned), actuator=actuator, **options)
 
 
