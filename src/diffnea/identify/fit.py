@@ -28,7 +28,8 @@ from diffnea.robot import Robot
 METHODS = ("auto", "adam", "lm", "linear")
 LOSSES = ("acceleration", "torque", "trajectory")
 STARTS = ("nominal", "random")
-NUMBER_OF_STARTS = 8
+# Starts side by side; fewer where there are many numbers, which take longer and mislead less.
+STARTS_OF_FEW, STARTS_OF_MANY, MANY_NUMBERS = 8, 4, 64
 # Residuals for each number to learn, at least.
 LEAST_ROWS = 2
 
@@ -100,7 +101,7 @@ def fit(
     seed: int = 0,
     test: Data | None = None,
     robust: bool | None = None,
-    starts: int = NUMBER_OF_STARTS,
+    starts: int | None = None,
     steps: int | None = None,
 ) -> Fit:
     """Learn a model from recordings or samples, and judge it on a part that is kept back, or on `test`.
@@ -165,7 +166,7 @@ class _Plan:
     seed: int
     test: Any
     robust: bool | None
-    starts: int
+    starts: int | None
     steps: int | None
 
     def run(self) -> Fit:
@@ -226,6 +227,7 @@ class _Plan:
 
     def _task(self, free: Unknowns, parts: Split, weight: np.ndarray) -> search.Task:
         most = late(free)
+        count = self.starts or (STARTS_OF_MANY if free.size > MANY_NUMBERS else STARTS_OF_FEW)
         draw = random_starts if self.start == "random" else near
         prior = free.start if self.start == "nominal" and isinstance(self.given, Robot) else None
         return search.Task(
@@ -234,7 +236,7 @@ class _Plan:
             train=batch(parts.train, most, weight),
             validation=batch(parts.validation, most, weight),
             whole=batch(parts.fitted, most, weight),
-            starts=draw(free, self.seed, max(1, self.starts)),
+            starts=draw(free, self.seed, count),
             prior=prior,
             seed=self.seed,
             robust=bool(self.robust),

@@ -19,8 +19,9 @@ LEAST_SCALE = 1e-6
 # How far from the prior a number may be expected, in its own units: logarithms, radians, metres.
 PRIOR_WIDTH = 3.0
 LEAST_DAMPING, MOST_DAMPING = 1e-14, 1e8
-# A start whose loss falls by less than this share in several steps in a row has arrived.
-STANDSTILL, PATIENCE = 1e-7, 3
+# A start whose loss falls by less than this share in several steps in a row has arrived. With noise, so has one whose
+# falls are a small part of what one residual brings.
+STANDSTILL, INSIGNIFICANT, PATIENCE = 1e-7, 1e-2, 3
 # Losses are normalised: below this one nothing is left but rounding.
 FLOOR = 1e-26
 
@@ -85,6 +86,7 @@ class _State:
         self.problem, self.theta, self.prior = problem, theta, prior
         self.loss = _finite(problem.loss(theta))
         self.normal: Normal | None = None
+        self.eigen: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self.damping = np.full(len(theta), 1e-2)
         self.growth = np.full(len(theta), 4.0)
         self.scale = np.zeros_like(theta)
@@ -113,21 +115,23 @@ class _State:
         gain = self.loss - loss
         better = (gain > 0) & usable
         self._adapt(better, gain / np.maximum(promised, 1e-300))
-        progress = gain > STANDSTILL * self.loss
+        progress = gain > max(STANDSTILL, INSIGNIFICANT / self.problem.rows) * self.loss
         stuck = ~better & (self.damping >= 1e4)
         self.still = np.where(better & progress, 0, self.still + (better | stuck | ~usable))
         self.theta = np.where(better[:, None], trial, self.theta)
         self.loss = np.where(better, loss, self.loss)
         if better.any():
-            self.normal = None
+            self.normal = self.eigen = None
 
     def _propose(self, normal: Normal, usable: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The damped step of every start, and the fall of the loss it promises."""
-        D = np.maximum(self.scale, LEAST_SCALE * self.scale.max(1, keepdims=True))
-        D = np.where(D > 0, D, 1.0)
-        matrix = np.where(usable[:, None, None], normal.matrix / (D[:, :, None] * D[:, None, :]), 0.0)
-        values, vectors = np.linalg.eigh(matrix)
-        values = np.maximum(values, 0.0)
+        if self.eigen is None:  # a trial that failed changes only the damping
+            D = np.maximum(self.scale, LEAST_SCALE * self.scale.max(1, keepdims=True))
+            D = np.where(D > 0, D, 1.0)
+            matrix = np.where(usable[:, None, None], normal.matrix / (D[:, :, None] * D[:, None, :]), 0.0)
+            values, vectors = np.linalg.eigh(matrix)
+            self.eigen = D, np.maximum(values, 0.0), vectors
+        D, values, vectors = self.eigen
         gradient = np.einsum("spk,sp->sk", vectors, np.where(usable[:, None], normal.gradient / D, 0.0))
         known = values > RANK_TOLERANCE * values[:, -1:]
         along = np.where(known, -gradient / (values + self.damping[:, None] + (~known)), 0.0)

@@ -12,8 +12,9 @@ from diffnea.identify.residuals import Batch, problem, residuals
 from diffnea.identify.starts import spread
 from diffnea.identify.unknowns import Unknowns
 
-# Starts race on so many samples at most; the winner sees all.
-RACE = 1024
+# Starts race on so many samples at least, and on so many residuals for each number; the winner sees all.
+RACE, RACE_ROWS = 400, 8
+VALIDATED = 1024  # samples that choose between them
 # With more numbers than this the normal equations cost more than they bring, and ADAM does the work.
 MOST_FOR_NORMAL = 700
 # A short ADAM run for starts that Levenberg-Marquardt cannot use.
@@ -72,12 +73,15 @@ def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
     """All starts at once on a part of the data, the best by validation kept, then all data."""
     if task.free.size > MOST_FOR_NORMAL:
         return _by_long_adam(task)
-    small = task.train.take(_even(len(task.train.q), RACE))
+    most = max(RACE, RACE_ROWS * task.free.size // task.train.q.shape[1])
+    small = task.train.take(_even(len(task.train.q), most))
     race = problem(task.loss, task.free, small, len(task.starts))
     run, notes = _with_adam(task, small, race, minimise(race, task.starts, iterations), iterations)
     if not np.isfinite(run.loss).any():
         return _found(task, run, 0, ("the loss is not finite at any start",))
-    checked = problem(task.loss, task.free, task.validation.take(_even(len(task.validation.q), RACE)), len(run.theta))
+    checked = problem(
+        task.loss, task.free, task.validation.take(_even(len(task.validation.q), VALIDATED)), len(run.theta)
+    )
     validation = checked.loss(run.theta)
     best = int(np.argmin(np.where(np.isfinite(validation) & np.isfinite(run.loss), validation, np.inf)))
     return _finish(task, run.theta[best : best + 1], run.history, notes, iterations)
@@ -115,7 +119,9 @@ def _with_adam(
 def _by_long_adam(task: Task) -> Found:
     """Many numbers, as of a network: ADAM from every start, the best by validation."""
     run = gradient.descend(task.loss, task.free, task.train, task.starts[:2], seed=task.seed)
-    checked = problem(task.loss, task.free, task.validation.take(_even(len(task.validation.q), RACE)), len(run.theta))
+    checked = problem(
+        task.loss, task.free, task.validation.take(_even(len(task.validation.q), VALIDATED)), len(run.theta)
+    )
     validation = np.where(np.isfinite(run.loss), checked.loss(run.theta), np.inf)
     return _found(task, run, int(np.argmin(validation)), ())
 

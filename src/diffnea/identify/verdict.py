@@ -116,7 +116,8 @@ def _by_rollouts(metrics: Metrics, puzzled: list[str], notes: Sequence[str]) -> 
         reasons.append(f"{fit.diverged} of {fit.windows} roll-outs diverge, of the start {start.diverged}")
     if puzzled and word == ACCEPTED:
         # Accelerations from noisy positions may be noise for the most part; roll-outs this good rest on more than that.
-        word = ACCEPTED if max(ratios[1:], default=1.0) < CONVINCING else FAILED
+        convincing = max(ratios[1:], default=1.0) < CONVINCING
+        word, puzzled = (ACCEPTED, []) if convincing else (FAILED, puzzled)
     return Verdict(word, [*puzzled, *reasons, *notes])
 
 
