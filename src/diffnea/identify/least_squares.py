@@ -112,8 +112,8 @@ class _State:
         move, promised = self._propose(normal, usable)
         trial = self.theta + move
         loss = _finite(self.problem.loss(trial))
-        gain = self.loss - loss
-        better = (gain > 0) & usable
+        better = (loss < self.loss) & usable
+        gain = np.where(better, self.loss, 0.0) - np.where(better, loss, 0.0)
         self._adapt(better, gain / np.maximum(promised, 1e-300))
         progress = gain > max(STANDSTILL, INSIGNIFICANT / self.problem.rows) * self.loss
         stuck = ~better & (self.damping >= 1e4)
@@ -160,7 +160,7 @@ def pull_back(
     theta: Float[np.ndarray, " p"],
     prior: Float[np.ndarray, " p"],
     spread: Float[np.ndarray, " p"],
-    rounds: int = 12,
+    rounds: int = 8,
 ) -> Float[np.ndarray, " p"]:
     """The solution nearest to the prior: directions that the data determine less well than it go back to it.
 
@@ -168,7 +168,7 @@ def pull_back(
     data know better is left as it is, by Gauss-Newton steps that repair what the way back breaks.
     """
     loss = float(problem.loss(theta[None])[0])
-    best, most = theta, loss * (1 + len(theta) / problem.rows) + FLOOR  # within what noise can tell
+    most = loss * (1 + len(theta) / problem.rows) + FLOOR  # within what noise can tell
     for _ in range(rounds):
         normal = problem.normal(theta[None])
         if not np.isfinite(normal.matrix).all():
@@ -180,14 +180,20 @@ def pull_back(
         slope = vectors.T @ (normal.gradient[0] * spread)
         along = np.where(known, -(slope + weight * away) / (np.where(known, values, 1.0) + weight), -away)
         move = spread * (vectors @ along)
-        shares = (1.0, 0.5, 0.25, 0.1)
-        losses = _finite(problem.loss(theta + np.array(shares)[:, None] * move))
-        usable = [k for k in range(len(shares)) if losses[k] <= 1.5 * max(loss, float(normal.loss[0])) + 1e-6]
-        if not usable:
+        trial = _repaired(problem, theta, move, most)
+        if trial is None or np.linalg.norm((trial - theta) / spread) < 1e-6:
             break
-        theta = theta + shares[usable[0]] * move
-        if losses[usable[0]] <= most:
-            best = theta
-        if np.abs(move / spread).max() < 1e-9:
-            break
-    return best
+        theta = trial
+    return theta
+
+
+def _repaired(problem: Problem, theta: np.ndarray, move: np.ndarray, most: float) -> np.ndarray | None:
+    """The longest part of a move from which the loss can be brought back; None where there is none."""
+    for share in (1.0, 0.5, 0.2, 0.05):
+        trial = (theta + share * move)[None]
+        if problem.loss(trial)[0] <= most:
+            return trial[0]
+        found = minimise(problem, trial, 10, agree=False)
+        if found.loss[0] <= most:
+            return found.theta[0]
+    return None

@@ -1,0 +1,64 @@
+"""Levenberg-Marquardt: known minima, unknown directions that stay, starts that are no use, and the way back."""
+
+import numpy as np
+
+from diffnea.identify.least_squares import Normal, Problem, minimise, pull_back
+
+
+def problem(residual, jacobian):
+    """A problem of one θ, for many."""
+
+    def normal(theta):
+        r, J = np.stack([residual(t) for t in theta]), np.stack([jacobian(t) for t in theta])
+        count = r.shape[1]
+        return Normal((r * r).mean(1), np.einsum("srp,sr->sp", J, r) / count, np.einsum("srp,srq->spq", J, J) / count)
+
+    rows = len(residual(np.ones(2)))
+    return Problem(lambda theta: np.stack([np.mean(residual(t) ** 2) for t in theta]), normal, rows)
+
+
+def rosenbrock():
+    return problem(
+        lambda t: np.array([10 * (t[1] - t[0] ** 2), 1 - t[0]]),
+        lambda t: np.array([[-20 * t[0], 10.0], [-1.0, 0.0]]),
+    )
+
+
+def product():
+    """Only the product of the two numbers matters: the direction along the hyperbola is unknown."""
+    return problem(lambda t: np.array([t[0] * t[1] - 6.0]), lambda t: np.array([[t[1], t[0]]]))
+
+
+def test_every_start_finds_the_minimum():
+    starts = np.array([[-1.2, 1.0], [3.0, -3.0], [0.0, 0.0]])
+    found = minimise(rosenbrock(), starts, 300, agree=False)
+    np.testing.assert_allclose(found.theta, np.ones((3, 2)), atol=1e-9)
+    assert found.history[0] >= found.history[-1] and found.history[-1] < 1e-20
+
+
+def test_a_start_that_is_not_finite_is_left_where_it_is():
+    found = minimise(rosenbrock(), np.array([[np.nan, 1.0], [-1.2, 1.0]]), 300)
+    assert np.isnan(found.theta[0, 0]) and found.best == 1 and found.loss[1] < 1e-20
+    nowhere = minimise(rosenbrock(), np.full((2, 2), np.nan), 10)
+    assert not np.isfinite(nowhere.loss).any() and len(nowhere.history) == 1
+
+
+def test_a_column_of_rounding_is_no_direction():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((50, 3))
+    A[:, 2] = 1e-17 * rng.standard_normal(50)
+    wanted = A[:, :2] @ np.array([2.0, -1.0])
+    found = minimise(problem(lambda t: A @ np.resize(t, 3) - wanted, lambda t: A), np.array([[0.0, 0.0, 5.0]]))
+    np.testing.assert_allclose(found.theta[0], [2.0, -1.0, 5.0], atol=1e-4)  # taken for a column, it moves by 1e10
+
+
+def test_an_unknown_direction_does_not_drift():
+    found = minimise(product(), np.array([[1.0, 1.0]]))
+    np.testing.assert_allclose(found.theta[0], np.sqrt([6.0, 6.0]), rtol=1e-6)  # straight along the slope
+
+
+def test_the_way_back_ends_at_the_solution_nearest_to_the_prior():
+    prior = np.array([2.0, 2.0])
+    end = pull_back(product(), np.array([12.0, 0.5]), prior, np.ones(2), rounds=60)
+    assert abs(end[0] * end[1] - 6.0) < 1e-9
+    assert np.linalg.norm(end - prior) < 1.1 * np.linalg.norm(np.sqrt(6.0) - prior)

@@ -1,0 +1,67 @@
+"""Multiple shooting: its normal equations are those of finite differences, and outliers count less."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from diffnea import systems
+from diffnea.actuators import Viscous
+from diffnea.identify.data import Track
+from diffnea.identify.shooting import Shooting, reduced_rows, shots
+from diffnea.identify.unknowns import unknowns
+from diffnea.models import Model
+from diffnea.rollout import rollout
+
+STEP = 1e-6
+
+
+@pytest.fixture(scope="module")
+def problem():
+    system = systems.cartpole()
+    model = Model(system.robot, Viscous.of(np.asarray(system.robot.damping)))
+    u = np.zeros((61, 2))
+    u[:, 0] = 3 * np.sin(np.arange(61) / 5)
+    run = rollout(model, jnp.asarray([0.0, 0.5]), jnp.zeros(2), u, system.dt)
+    q, qd = np.asarray(run.q), np.asarray(run.qd)
+    noise = 1e-3 * np.random.default_rng(0).standard_normal(q.shape)
+    track = Track("swing", system.dt, q, qd, np.zeros_like(q), u, q + noise)
+    free = unknowns(system.robot, ("inertia",), "viscous", jax.random.key(0))
+    cut = shots([track], free, 20, np.full(2, 1e-3), np.array([1e-2, 1e-2, 0.1, 0.1]))
+    return Shooting(free, cut, cut.measured.size)
+
+
+def test_slopes_are_those_of_finite_differences(problem):
+    theta, x0 = problem.free.start + 1e-3, problem.shots.x0 + 1e-3
+    sums = problem.sums(theta, x0)
+    np.testing.assert_allclose(sums.loss, problem.loss(theta, x0), rtol=1e-12)
+    rng = np.random.default_rng(1)
+    for _ in range(3):
+        along, moved = rng.standard_normal(theta.shape), rng.standard_normal(x0.shape)
+        there, back = (problem.loss(theta + s * STEP * along, x0 + s * STEP * moved) for s in (1, -1))
+        expected = 2 * (sums.g_theta @ along + np.sum(sums.g_start * moved))
+        np.testing.assert_allclose((there - back) / (2 * STEP), expected, rtol=1e-5, atol=1e-8)
+
+
+def test_a_window_that_is_left_out_does_not_count(problem):
+    weight = np.array(problem.shots.weight)
+    weight[0] = 0.0
+    part = Shooting(problem.free, problem.shots._replace(weight=weight), problem.rows)
+    x0 = np.array(problem.shots.x0)
+    before = part.loss(problem.free.start, x0)
+    x0[0] += 0.3
+    assert part.loss(problem.free.start, x0) == before < problem.loss(problem.free.start, problem.shots.x0)
+
+
+def test_reduced_rows_are_blind_to_what_a_start_can_do(problem):
+    theta, x0 = problem.free.start, np.asarray(problem.shots.x0)
+    sums = problem.sums(theta, x0)
+    r, J = reduced_rows(problem, theta, x0)
+    assert r.shape == (3, 21, 2) and J.shape == (3, 21, 2, problem.free.size)
+    flat = J.reshape(-1, problem.free.size)
+    schur = sums.theta - np.einsum(
+        "wpk,wkj->pj", sums.cross, np.linalg.solve(sums.start, np.swapaxes(sums.cross, 1, 2))
+    )
+    # Where starts are held, some of the Schur complement is in the holding: the rows alone have no more than that.
+    difference = schur * problem.rows - flat.T @ flat
+    assert np.linalg.eigvalsh(difference)[0] > -1e-6 * np.linalg.eigvalsh(schur)[-1] * problem.rows
