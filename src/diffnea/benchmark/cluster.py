@@ -1,5 +1,7 @@
 """Running cells on a Ray cluster, or on a Ray started here: the same cells, the same records."""
 
+import re
+import socket
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,6 +10,7 @@ from diffnea.benchmark.grid import Cell
 from diffnea.benchmark.records import Record
 
 Group = list[Cell]
+PATIENCE = 10.0  # seconds for a cluster to answer
 TRIES = 5  # a cell whose node is lost starts again elsewhere
 
 
@@ -81,9 +84,13 @@ class _Worker:
 
 
 def _start(ray: Any, address: str | None) -> None:
+    """Join the cluster, or start Ray here. Ray itself tries an address in vain for minutes."""
+    where = re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or "")
     try:
+        if where:
+            socket.create_connection((where[1], int(where[2])), timeout=PATIENCE).close()
         ray.init(address=address, log_to_driver=False, include_dashboard=None if address else False)
-    except (ConnectionError, ValueError, RuntimeError) as reason:
+    except (OSError, ValueError, RuntimeError) as reason:
         line = str(reason).strip().splitlines()[0]
         raise ValueError(f"benchmark: no Ray cluster at {address}: {line}") from None
 
