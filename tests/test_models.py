@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from robots import depth_first, in_pinocchio, random_robot, random_state, random_tree, relative
 
 import diffnea as dn
-from diffnea import actuators, batches, kernels, models
+from diffnea import actuators, batches, kernels, models, parameters
 from diffnea.models import FeedForward, Model
 
 LAW = 1e-10
@@ -189,3 +189,21 @@ def test_networks_are_seeded():
     assert bool(eqx.tree_equal(one, same)) and not bool(eqx.tree_equal(one, other))
     with pytest.raises(ValueError, match="wraps has 1 entries; give 3, one a joint"):
         FeedForward.for_samples(*_samples(), jax.random.key(0), (True,))
+
+
+def test_precision_can_be_switched_between_calls():
+    """JAX keeps index arrays: those made in double precision must serve single precision too."""
+    parents, kinds, names = (-1, 0, 0, 1), ("revolute", "prismatic", "revolute", "revolute"), ("a", "b", "c", "d")
+    robot = random_robot(dn.Tree(parents, kinds, names, names), 2)
+    model = Model(robot, actuators.Viscous.of(0.1, 4))
+    q = np.full((3, 4), 0.3)
+    double = model(q, q, q)
+    with jax.enable_x64(False):
+        single = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, np.float32)), model)
+        rows = np.asarray(q, np.float32)
+        assert np.allclose(single(rows, rows, rows), double, rtol=1e-3)
+        assert single.energy(rows, rows).dtype == np.float32
+        virtual = parameters.encode(single.robot)
+        masks = parameters.learnable(virtual, links="b")
+        again = parameters.unpack(virtual, masks, parameters.pack(virtual, masks))
+        assert again.robot().inertia.mass.dtype == np.float32

@@ -103,6 +103,7 @@ def _take(values: Any, rows: np.ndarray) -> Any:
     first, count = int(rows[0]), len(rows)
     if np.array_equal(rows, np.arange(first, first + count)):
         return jax.tree.map(lambda x: jax.lax.slice_in_dim(x, first, first + count), values)
+    rows = rows.astype(np.int32)  # see spatial.py
     return jax.tree.map(lambda x: jnp.asarray(x)[rows], values)
 
 

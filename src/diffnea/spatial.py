@@ -16,8 +16,9 @@ _SKEW[[2, 0, 1], [1, 2, 0], [0, 1, 2]] = 1.0
 _SKEW[[1, 2, 0], [2, 0, 1], [0, 1, 2]] = -1.0
 
 # Where xx, xy, yy, xz, yz, zz stand in a symmetric 3 × 3 matrix, and back.
-_ROWS, _COLUMNS = np.array([0, 0, 1, 0, 1, 2]), np.array([0, 1, 1, 2, 2, 2])
-_UNIQUE = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])
+# Indices are int32: JAX keeps index arrays between calls, and int64 ones fail where double precision is switched off.
+_ROWS, _COLUMNS = np.array([0, 0, 1, 0, 1, 2], np.int32), np.array([0, 1, 1, 2, 2, 2], np.int32)
+_UNIQUE = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]], np.int32)
 _UPPER = np.triu(np.ones((3, 3), bool))
 
 

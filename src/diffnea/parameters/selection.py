@@ -101,7 +101,7 @@ def _mask(leaf: Any, choice: Any) -> np.ndarray:
 
 
 def _places(mask: np.ndarray) -> np.ndarray | slice:
-    return slice(None) if mask.all() else np.flatnonzero(mask)
+    return slice(None) if mask.all() else np.flatnonzero(mask).astype(np.int32)
 
 
 def _filled(leaf: Any, mask: np.ndarray, values: Array) -> Array:
