@@ -12,6 +12,7 @@ from diffnea.identify import FitFileError, fit, load_fit
 from diffnea.models import FeedForward, Model
 from diffnea.parameters import encode, learnable, pack, unpack
 from diffnea.recordings import Recording, RecordingError, Samples
+from diffnea.robot import astype
 from diffnea.rollout import rollout
 
 # A fit of exact data ends at rounding: residuals of 1e-12 of the accelerations' spread.
@@ -280,6 +281,21 @@ def test_wrong_words_are_named(changes, says):
         says = "nothing to learn"
     with pytest.raises(ValueError, match=says.replace("(", r"\(")):
         fit(system.robot, uniform(system, None, count=60), **options)
+
+
+def test_a_program_in_single_precision_gets_a_model_in_it():
+    system = SYSTEMS["cartpole"]
+    data, start = uniform(system, None), astype(off_by(system.robot, 0.2), np.float32)
+    try:
+        with jax.enable_x64(False):
+            found = fit(start, data, method="lm")
+            assert found.robot.inertia.mass.dtype == np.float32
+            single = [np.asarray(array, np.float32) for array in (data.q, data.qd, data.u)]
+            wrong = np.asarray(found.model(*single)) - data.qdd
+    finally:
+        jax.clear_caches()  # see `precision`
+    assert found.metrics["nmse"] < 1e-12  # the robot that is given has its gravity in single precision
+    assert np.mean(wrong**2) < 1e-8 * np.mean(data.qdd**2)
 
 
 def test_data_of_other_joints_are_refused():

@@ -10,8 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from diffnea.actuators import Combined, Stribeck, Viscous
@@ -20,6 +18,7 @@ from diffnea.identify import modules
 from diffnea.identify.combinations import Combination
 from diffnea.identify.fit import Fit
 from diffnea.identify.knowledge import Knowledge
+from diffnea.identify.precision import double_precision
 from diffnea.identify.scoring import Score
 from diffnea.identify.table import restored
 from diffnea.identify.verdict import Metrics, Verdict
@@ -111,7 +110,7 @@ def exported(model: Model) -> Robot:
 def _robots(model: Model, out: Path) -> dict[str, str]:
     """The robot in both formats; a robot that one of them cannot hold leaves a word instead."""
     said = {}
-    with jax.enable_x64(True):
+    with double_precision():
         robot = exported(model)
         for name in ("identified.urdf", "identified.xml"):
             try:
@@ -128,9 +127,7 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
     content = _read_json(place / FIT)
     arrays = _read_arrays(place / WEIGHTS)
     try:
-        wide = any(array.dtype == np.float64 for array in arrays.values())
-        with jax.enable_x64(bool(wide or jnp.asarray(0.0).dtype == np.float64)):
-            return _rebuilt(content, arrays)
+        return _rebuilt(content, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FitFileError(f"{place / FIT}: {_line(error)}; give a folder written by fit.save") from None
 

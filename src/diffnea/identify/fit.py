@@ -16,6 +16,7 @@ from diffnea.identify.data import Data, Split, Track, batch, split
 from diffnea.identify.knowledge import Knowledge, knowledge, linearised
 from diffnea.identify.linear import FRICTION, regress
 from diffnea.identify.linearised import Linearised
+from diffnea.identify.precision import double_precision, is_double
 from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, windows
 from diffnea.identify.starts import near, random_starts
 from diffnea.identify.table import Table
@@ -113,11 +114,10 @@ def fit(
     """
     _check(method=(method, METHODS), loss=(loss, LOSSES), start=(start, STARTS))
     _check_kind(robot, method, loss)
-    single = not jax.config.jax_enable_x64  # pyright: ignore[reportAttributeAccessIssue]
-    with search.double_precision(), np.errstate(all="ignore"):  # what is not finite ends in the verdict
+    with double_precision(), np.errstate(all="ignore"):  # what is not finite ends in the verdict
         plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps)
         found = plan.run()
-    if single:
+    if not is_double():
         single_precision = partial(jax.tree.map, lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float32))
         models = {name: single_precision(getattr(found, name)) for name in ("model", "consistent")}
         found = replace(found, **models)

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -12,6 +11,7 @@ from diffnea.identify.combinations import Combination, Identifiability
 from diffnea.identify.data import Track, batch
 from diffnea.identify.identifiability import analyse
 from diffnea.identify.linearised import Linearised
+from diffnea.identify.precision import double_precision
 from diffnea.identify.residuals import Form, linear_rows
 from diffnea.identify.search import Found
 from diffnea.identify.table import Table, table
@@ -34,7 +34,7 @@ class Knowledge:
 
 def knowledge(before: Any, model: Any, learned: tuple[str, ...], problem: Callable[[], Linearised] | None) -> Knowledge:
     """The analysis of a fit at its solution; None where there is no fit."""
-    with jax.enable_x64(True):
+    with double_precision():
         if not isinstance(before, Model):
             return Knowledge(Table(()), (), ("which physical quantities are behind it: a network has none",))
         if problem is None:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -160,8 +159,3 @@ def without_outliers(task: Task, theta: Float[np.ndarray, " p"]) -> Batch:
     spread = 1.4826 * np.median(np.abs(wrong), axis=0)
     share = HUBER * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
     return task.whole._replace(weight=task.whole.weight * np.sqrt(np.minimum(share, 1.0)))
-
-
-def double_precision():
-    """Fits are computed in double precision, whatever the program's own is."""
-    return jax.enable_x64(True)
