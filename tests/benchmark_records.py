@@ -26,11 +26,13 @@ def made_up(cell, rng):
         for way in INTEGRATORS
     }
     gain = {"own_gain": None if cell.model == "ff-nn" else far, "true_gain": far, "diverged": far}
+    sheet = {"sheet": {str(h): 0.5 * h for h in HORIZONS}} if cell.dataset in ("real", "stand-in") else {}
     mass = 2.4 if kind == "conserving" and cell.dataset != "uniform" else 1.02
     truth = None if cell.dataset in ("real", "stand-in") else 0.83
     return Record(
         cell,
-        {
+        sheet
+        | {
             "title": cell.dataset,
             "energy_class": kind,
             "fit": {

@@ -13,7 +13,7 @@ from benchmark_records import made_up, write_benchmark
 from diffnea import report
 from diffnea.benchmark import Cell, cells, records
 from diffnea.report import charts
-from diffnea.report.claims import claims
+from diffnea.report.claims import beyond, claims
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = (
@@ -96,6 +96,15 @@ def test_a_finding_falls_when_the_numbers_are_against_it(synthetic, number, wher
     assert all(row.holds != (row.dataset == "simulated") for row in claim.evidence)
     cartpole = _changed(synthetic, lambda r: where(r.cell) and r.cell.system == "cartpole", change)
     assert claims(cartpole)[number].mark == "partly"
+
+
+def test_the_best_bounded_model_is_held_against_data_sheet_and_network():
+    rng = np.random.default_rng(2)
+    real = [made_up(cell, rng) for cell in cells(datasets=("real",))]
+    assert beyond(real).verdict == "holds" and len(beyond(real).evidence) == 4
+    exact = [_with(record, sheet={"0.5": 0.0, "1.0": 0.0}) for record in real]
+    assert beyond(exact).verdict == "does not hold"
+    assert beyond([record for record in real if record.cell.model != "ff-nn"]).verdict == "not enough cells"
 
 
 def test_failed_cells_are_listed_and_left_out(runs):

@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from diffnea import batches
-from diffnea.benchmark.datasets import Data
+from diffnea import batches, systems
+from diffnea.actuators import Viscous, combine
+from diffnea.benchmark.datasets import Data, load
 from diffnea.benchmark.numbers import HORIZONS, INTEGRATORS, RANGES, EnergyNumbers, Observable, RolloutNumbers
 from diffnea.models import AbstractModel, Model
 from diffnea.recordings import Samples
@@ -179,6 +181,20 @@ def _friction(model: Model, data: Data, system: System) -> list[Observable]:
             {"name": f"friction {k + 1}", "unit": unit, "value": float(value), "truth": truth, "nominal": sheet}
         )
     return rows
+
+
+def sheet(data: Data, system: System) -> Model:
+    """The system by its data sheet: nothing learned."""
+    friction = Viscous.of(np.asarray(system.robot.damping))
+    return Model(system.robot, friction if data.motor is None else combine(data.motor, friction))
+
+
+@lru_cache(maxsize=8)
+def sheet_errors(system: str, dataset: str, seed: int, quick: bool) -> dict[str, float | None]:
+    """Roll-out errors of the data sheet by horizon, to measure a fit against."""
+    data, machine = load(system, dataset, seed, quick), getattr(systems, system)()
+    cut = windows(data, quick)
+    return rollout_numbers(roll(sheet(data, machine), cut, "auto")["driven"], cut)["horizons"]
 
 
 def judge(

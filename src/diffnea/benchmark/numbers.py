@@ -5,7 +5,7 @@ of a real machine.
 """
 
 import math
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
@@ -62,6 +62,7 @@ class Numbers(TypedDict):
     rollout: dict[str, RolloutNumbers]  # by integrator
     energy: dict[str, dict[str, EnergyNumbers]]  # by range, then integrator
     observables: list[Observable]
+    sheet: NotRequired[dict[str, float | None]]  # roll-out errors of the data sheet, for real machines and stand-ins
 
 
 # Arrays beside the numbers: `time` (t,), `measured_q`, `rk4_q` and `auto_q` (window, t, n) of a few windows;

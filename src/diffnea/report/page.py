@@ -9,7 +9,7 @@ from typing import Any
 
 from diffnea.benchmark import DATASETS, MODELS, Record, records
 from diffnea.report import figures, results, tables
-from diffnea.report.claims import claims
+from diffnea.report.claims import beyond, claims
 
 TEMPLATES = resources.files("diffnea.report") / "templates"
 
@@ -70,6 +70,7 @@ def _render(found: Sequence[Record], drawn: dict[str, Any], configuration: dict[
         .get_template("benchmark.html")
         .render(
             claims=claims(found),
+            beyond=beyond(found),
             figures=drawn,
             columns=tables.COLUMNS,
             rows=tables.results(found),
