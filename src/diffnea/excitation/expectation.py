@@ -13,7 +13,8 @@ from diffnea.identify.data import Track, split
 from diffnea.identify.identifiability import analyse
 from diffnea.identify.knowledge import linearised
 from diffnea.identify.linearised import Linearised
-from diffnea.identify.search import Found, double_precision
+from diffnea.identify.precision import double_precision
+from diffnea.identify.search import Found
 from diffnea.identify.unknowns import Unknowns, unknowns
 from diffnea.identify.weights import scales
 from diffnea.recordings import Recording

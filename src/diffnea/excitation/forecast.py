@@ -14,8 +14,9 @@ from diffnea.identify.identifiability import analyse
 from diffnea.identify.knowledge import linearised
 from diffnea.identify.least_squares import minimise
 from diffnea.identify.linearised import Linearised
+from diffnea.identify.precision import double_precision
 from diffnea.identify.residuals import problem
-from diffnea.identify.search import Found, double_precision
+from diffnea.identify.search import Found
 from diffnea.identify.unknowns import Unknowns, late, unknowns
 from diffnea.identify.weights import scales
 from diffnea.robot import Robot
