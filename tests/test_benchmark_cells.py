@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -66,6 +67,7 @@ def test_data_are_functions_of_their_seed(simulated):
 
 
 def test_all_data_sets_are_of_one_size_so_that_programs_are_shared(uniform, simulated):
+    assert sum(map(len, simulated.thinned)) == len(uniform.thinned)
     assert sum(map(len, simulated.train)) == len(uniform.train)
     assert len(simulated.samples) == len(uniform.samples)
 
@@ -189,6 +191,18 @@ def test_friction_is_read_at_a_moderate_speed(simulated):
     rows = {seen["name"]: seen for seen in judging.observables(model, simulated, system)}
     assert rows["friction 1"]["value"] == pytest.approx(3.0) and rows["friction 1"]["truth"] == pytest.approx(5.4)
     assert rows["mass matrix 1,1"]["value"] == pytest.approx(0.697)
+
+
+def test_physical_numbers_are_told_by_the_data_sheets_motor(simulated):
+    system = dn.systems.cartpole()
+    rows = []
+    for factor in (1.0, 3.0):  # a stronger motor with heavier links moves alike
+        inertia = jax.tree.map(lambda leaf, f=factor: f * leaf, system.robot.inertia)
+        motor = dn.actuators.Motor.of(factor * 4.0, 2.6 * factor, num_joints=2, driven=(True, False), gear=factor)
+        model = dn.Model(replace(system.robot, inertia=inertia), motor)
+        sheet = dn.actuators.Motor.of(4.0, 2.6, num_joints=2, driven=(True, False))
+        rows.append(judging.observables(model, replace(simulated, motor=sheet), system)[0]["value"])
+    assert rows[1] == pytest.approx(rows[0]) == pytest.approx(0.697)
 
 
 # A cell ------------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class Held:
 class Data:
     """What a model is fitted on, what it is judged on, and the truth where it is known."""
 
-    train: Samples | list[Recording]
+    train: Samples | list[Recording]  # every sample, for networks
     check: Samples | list[Recording]  # not fitted, of the same kind, for the fit's own verdict
     samples: Samples  # not fitted, whose accelerations are to be predicted
     test: tuple[Held, ...]  # not fitted, to be rolled out
@@ -45,6 +45,16 @@ class Data:
     truth: Robot | None
     friction: Float[Array, "2"] | None  # the true viscous friction
     title: str  # "uniform", "simulated", "real" or "stand-in"
+
+    @property
+    def thinned(self) -> Samples | list[Recording]:
+        """What a model with few numbers is fitted on."""
+        return _thinned(self.train) if isinstance(self.train, Samples) else [run[::THIN] for run in self.train]
+
+
+def _thinned(samples: Samples) -> Samples:
+    arrays = (samples.q[::THIN], samples.qd[::THIN], samples.qdd[::THIN], samples.u[::THIN])
+    return Samples(*arrays, joint_names=samples.joint_names, driven=samples.driven)
 
 
 def resolve(system: str, dataset: str) -> str:
@@ -65,7 +75,7 @@ def _uniform(system: System, seed: int, quick: bool) -> Data:
     machine = episodes.ideal(system.robot, jnp.zeros_like(system.robot.damping))
     runs = episodes.record(free, machine, seed + APART, _count(quick), noisy=False)[-_tests(quick) :]
     test = [run.replace(qdd=np.asarray(truth(run.q, np.asarray(run.qd), run.u))) for run in runs]
-    kept_back = _drawn(system, truth, seed + APART, _tests(quick))
+    kept_back = _thinned(_drawn(system, truth, seed + APART, _tests(quick)))
     return Data(
         train=_drawn(system, truth, seed, _count(quick) - _tests(quick)),
         check=kept_back,
@@ -82,7 +92,7 @@ def _uniform(system: System, seed: int, quick: bool) -> Data:
 def _drawn(system: System, truth: Model, seed: int, recordings: int) -> Samples:
     """As many samples as so many recordings give."""
     rng = np.random.default_rng([seed, 1])
-    count, limits = recordings * LENGTH // THIN, system.limits
+    count, limits = recordings * LENGTH, system.limits
     q = rng.uniform(limits.lower, limits.upper, (count, 2))
     qd = rng.uniform(-limits.velocity, limits.velocity, (count, 2))
     u = rng.uniform(-limits.effort, limits.effort, (count, 2))
@@ -135,9 +145,8 @@ def _recorded(
     smoothed = [_smoothed(run) for run in runs]
     cut = len(runs) - (_tests(quick) if tests is None else tests)
     train, check = ([held.recording.replace(q=held.q) for held in part] for part in (smoothed[:cut], smoothed[cut:]))
-    thin = [run[::THIN] for run in train]
     samples = samples_of([run[::THIN] for run in check])
-    return Data(thin, check, samples, tuple(smoothed[cut:]), sheet, None, truth, friction, title)
+    return Data(train, check, samples, tuple(smoothed[cut:]), sheet, None, truth, friction, title)
 
 
 def _smoothed(run: Recording) -> Held:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea import batches, systems
-from diffnea.actuators import Viscous, combine
+from diffnea.actuators import Combined, Motor, Viscous, combine
 from diffnea.benchmark.datasets import Data, load
 from diffnea.benchmark.numbers import HORIZONS, INTEGRATORS, RANGES, EnergyNumbers, Observable, RolloutNumbers
 from diffnea.models import AbstractModel, Model
@@ -146,7 +146,9 @@ def observables(model: AbstractModel, data: Data, system: System) -> list[Observ
     """Entries of the mass matrix with the pole hanging and level, the pull of gravity, and viscous friction."""
     if not isinstance(model, Model):
         return []
-    values, nominal = _seen(model.robot), _seen(system.robot)
+    share = _drive_share(model, data)
+    values = {name: value / share for name, value in _seen(model.robot).items()}
+    nominal = _seen(system.robot)
     truth = dict.fromkeys(values) if data.truth is None else _seen(data.truth)
     unit = "kg" if system.name == "cartpole" else "kg·m²"
     units = dict.fromkeys(values, unit) | {"mass matrix 2,2": "kg·m²", "gravity": "N·m"}
@@ -156,7 +158,17 @@ def observables(model: AbstractModel, data: Data, system: System) -> list[Observ
         {"name": name, "unit": units[name], "value": value, "truth": truth[name], "nominal": nominal[name]}
         for name, value in values.items()
     ]
-    return rows + _friction(model, data, system)
+    return rows + _friction(model, data, system, share)
+
+
+def _drive_share(model: Model, data: Data) -> float:
+    """The learned torque for a volt by that of the data sheet.
+
+    Voltages and motion tell only ratios to it: a stronger motor with heavier links moves alike.
+    """
+    parts = model.actuator.parts if isinstance(model.actuator, Combined) else (model.actuator,)
+    learned = [part.torque_per_volt[0] for part in parts if isinstance(part, Motor)]
+    return float(learned[0] / data.motor.torque_per_volt[0]) if learned and data.motor is not None else 1.0
 
 
 def _seen(robot: Robot) -> dict[str, float]:
@@ -167,11 +179,11 @@ def _seen(robot: Robot) -> dict[str, float]:
     return dict(zip(names, map(float, (M[0, 0], M[0, 1], M[1, 1], aside[0, 0], abs(pull[1]))), strict=True))
 
 
-def _friction(model: Model, data: Data, system: System) -> list[Observable]:
+def _friction(model: Model, data: Data, system: System, share: float) -> list[Observable]:
     """What resists at a moderate speed, divided by that speed."""
     speed = 0.3 * jnp.asarray(system.limits.velocity)
     lost = model.actuator.resistance(jnp.zeros_like(speed), speed)
-    values = np.asarray(lost.dry / speed + lost.viscous)
+    values = np.asarray(lost.dry / speed + lost.viscous) / share
     rows: list[Observable] = []
     for k, value in enumerate(values):
         unit = "N·s/m" if system.name == "cartpole" and k == 0 else "N·m·s/rad"

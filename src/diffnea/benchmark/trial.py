@@ -3,21 +3,22 @@
 import time
 import traceback
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
 from diffnea import actuators, systems
-from diffnea.actuators import AbstractActuator, Gain
+from diffnea.actuators import AbstractActuator, Gain, Motor
 from diffnea.benchmark import datasets
 from diffnea.benchmark.datasets import Data
 from diffnea.benchmark.grid import Cell
 from diffnea.benchmark.judging import judge, sheet_errors
 from diffnea.benchmark.records import Record
 from diffnea.identify import fit
-from diffnea.models import FeedForward, unlimited
-from diffnea.recordings import samples_of
+from diffnea.models import FeedForward, Model, unlimited
+from diffnea.recordings import Recording, samples_of
 
 LEARNED = {"DiffNEA": ("inertia",), "no-Kin": ("inertia", "kinematics"), "NEA": ("inertia",)}
 # Machines that a data sheet describes, and not exactly.
@@ -67,12 +68,27 @@ def _fit(cell: Cell, data: Data) -> Any:
     if entry.family == "FF-NN":
         options |= {"method": "adam", "starts": 1} | steps
         return fit(_network(cell, data), data.train, **options)
+    if entry.family == "NEA" and data.motor is not None:
+        return _linear_with_voltages(data, data.motor, options)
     actuator, learned = _actuator(cell, data)
     method = "linear" if entry.family == "NEA" else cell.training
     options |= {"start": entry.start, "method": method} | (steps if method == "adam" else {})
     if method == "auto" and entry.actuator.startswith("nn-"):
         options |= NETWORK
-    return fit(data.prior, data.train, learn=(*LEARNED[entry.family], *learned), actuator=actuator, **options)
+    return fit(data.prior, data.thinned, learn=(*LEARNED[entry.family], *learned), actuator=actuator, **options)
+
+
+def _linear_with_voltages(data: Data, motor: Motor, options: dict[str, Any]) -> Any:
+    """Linear regression wants torques: the data sheet's torque for a volt; back-EMF becomes viscous friction."""
+    per_volt = np.asarray(motor.torque_per_volt)
+
+    def torques(recordings: Any) -> list[Recording]:
+        return [recording.replace(u=recording.u * per_volt) for recording in recordings]
+
+    options = options | {"test": torques(data.check), "method": "linear", "actuator": "viscous"}
+    found = fit(data.prior, torques(data.thinned), learn=("inertia", "actuator"), **options)
+    gain = Gain.of(per_volt, driven=(True, False))
+    return replace(found, model=Model(found.robot, actuators.combine(gain, found.model.actuator)))
 
 
 def _actuator(cell: Cell, data: Data) -> tuple[str | AbstractActuator, tuple[str, ...]]:
