@@ -64,10 +64,18 @@ def energies(records: Sequence[Record], span: str, integrator: str = "auto") -> 
                     _line(record.arrays["energy_time"], record.arrays[name][0], kind, record.cell.variant)
                     for record in some
                 ]
-                panel = charts.Panel("energy change", lines, (-2.2, 1.2))
+                panel = charts.Panel("energy change", lines, _energy_range(lines))
                 title = f"Energy without input, {kind} models, {system}, {dataset}, velocities {span}"
                 svg = charts.lines([panel], "time in s", title, height=150.0)
                 yield Figure(system, dataset, kind, svg, f"energy-{system}-{dataset}-{kind}-{span}")
+
+
+def _energy_range(lines: Sequence[charts.Line]) -> tuple[float, float]:
+    """All of what falls, and enough of what rises to see that it does."""
+    values = np.concatenate([line.y[np.isfinite(line.y)] for line in lines])
+    low, high = (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
+    low, high = min(max(low, -20.0), -0.2), max(min(high, 5.0), 0.2)
+    return low - 0.1 * (high - low), high + 0.1 * (high - low)
 
 
 def errors(records: Sequence[Record], seconds: float = 1.0) -> Iterator[Figure]:
@@ -99,7 +107,7 @@ def inflations(records: Sequence[Record]) -> Iterator[Figure]:
                 told = [(max(s, 1e-9), kind, f"{name}, seed {record.cell.seed}: {s:.3g} ×") for record, s in shares]
                 rows.append(charts.Row(name, kind, told))
         if rows:
-            label = "entry 1,1 of the mass matrix ÷ the truth (or data sheet)"
+            label = "mass matrix 1,1 ÷ truth (or data sheet)"
             svg = charts.dots(rows, label, f"Inflation, {system}, {dataset}", (0.1, 10.0), reference=1.0)
             yield Figure(system, dataset, "", svg, f"inflation-{system}-{dataset}")
 
