@@ -26,6 +26,7 @@ on_gpu = pytest.mark.skipif(missing is not None, reason=f"no GPU for kernels: {m
 SIZES = (0, 1, 7, 8, 9, 31, 32, 33, 63, 64, 65, 127, 128, 129, 4096, 1_000_003)
 # Units in the last place: CUDA's manual says up to 3 for float32, 2 for float64, 4 for pow; division, root are exact.
 LIBRARY_UNITS = 4.0
+RECIPROCAL_UNITS = 1.5  # one of the hardware's, and half of one that the exact number is rounded to
 # Sums over many samples in another order.
 SUM_TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 
@@ -56,6 +57,23 @@ def swing() -> Program:
     return b.build([[torque, rate], [b.op("mul", rate, s), weight, b.op("mul", qd, qd)]], [2, 2])
 
 
+def long_rows(count: int = 20) -> Program:
+    """Rows that go by way of shared memory: angles, one of them also used as it is, numbers, and a row of results."""
+    b = Builder()
+    q, u = [b.input(0, k) for k in range(count)], [b.input(1, k) for k in range(count)]
+    turned = [(b.op("sin", angle), b.op("cos", angle)) for angle in q]
+    results = [b.op("add", b.op("mul", s, x), b.op("mul", c, q[3])) for (s, c), x in zip(turned, u, strict=True)]
+    return b.build([results, results[:2]], [count, count])
+
+
+def small_and_large_angles() -> Program:
+    """Several angles whose size is tested at once, and one that comes of them."""
+    b = Builder()
+    turned = [[b.op(name, b.input(0, k)) for name in ("sin", "cos")] for k in range(3)]
+    last = b.op("mul", b.op("add", turned[0][0], turned[1][1]), b.input(0, 3))
+    return b.build([[*sum(turned, []), b.op("sin", last), b.op("cos", last)]], [4])
+
+
 # What is written -------------------------------------------------------------------------------------------------
 
 
@@ -64,6 +82,23 @@ def test_source_computes_shared_values_once_and_pairs_of_turns_together():
     prologue, body = text.split("const bool mine", 1)
     assert prologue.count("x1[") == 2 and "x1[" not in body
     assert body.count("turn(") == 1 and "sin(" not in body
+
+
+def test_long_rows_are_read_and_written_in_order_and_angles_turned_in_a_loop():
+    text = source(long_rows(), Layout((True, True), (False, True)), "float32").text
+    body = text.split("const bool mine", 1)[1]
+    assert (
+        body.count("turn(") == 2 * 4 and "x0[" not in body and "y0[i" not in body
+    )  # four at once, in full blocks and in the last
+    assert text.count("write_row(") == 1 + 20
+    short = source(swing(), Layout((True, False), (False, True)), "float32").text
+    assert "at_row" not in short
+
+
+def test_angles_side_by_side_are_tested_at_once():
+    text = source(small_and_large_angles(), Layout((True,), (False,)), "float32").text
+    tests = [line for line in text.splitlines() if line.startswith("if(!((fabs")]
+    assert [test.count("fabs") for test in tests] == [3, 1]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -97,10 +132,10 @@ def test_loops_compile(dtype, tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("columns", [(), (True, False, True)])
 def test_source_compiles(dtype, columns, tmp_path):
-    for k, program in enumerate((all_operations(), swing())):
+    for k, program in enumerate((all_operations(), swing(), long_rows())):
         summed = (False,) if k == 0 else (False, True)
         path = tmp_path / f"{k}.cu"
-        layout = Layout((True, False), summed, (*columns, False)[: 2 + len(summed)] if columns else ())
+        layout = Layout((True, k == 2), summed, (*columns, False)[: 2 + len(summed)] if columns else ())
         path.write_text(source(program, layout, dtype).text)
         subprocess.run(["nvcc", "-arch=sm_80", "-cubin", "-o", path.with_suffix(".cubin"), path], check=True)
 
@@ -290,6 +325,48 @@ def test_large_angles():
     (found,) = run(program, Layout((True,), (False,)), angles)
     wide = angles.astype(np.float64)
     np.testing.assert_allclose(found, np.concatenate([np.sin(wide), np.cos(wide)], -1), atol=3e-7)
+
+
+@on_gpu
+def test_a_large_angle_among_small_ones():
+    angles = np.random.default_rng(0).normal(size=(1, 100_000, 4))
+    angles[0, ::7, 1], angles[0, ::5, 2], angles[0, ::11, 3] = 1e6, -123456.789, 1e7
+    angles[0, ::501, 0] = np.inf
+    program, angles = small_and_large_angles(), angles.astype(np.float32)
+    (found,) = run(program, Layout((True,), (False,)), angles)
+    with np.errstate(invalid="ignore"):
+        (expected,) = evaluate(program, angles.astype(np.float64))
+    # The last angle is a product in single precision: what is rounded there, a large angle shows.
+    slope = np.abs(angles[..., 3:]) * 2e-7 * (np.arange(8) > 5)
+    assert np.all((np.abs(found - expected) <= 3e-7 + slope) | np.isnan(expected))
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_reciprocals(dtype):
+    b = Builder()
+    program = b.build([[b.op("div", b.constant(1.0), b.input(0, 0))]], [1])
+    numbers = np.concatenate([special(dtype), np.random.default_rng(0).normal(size=10_000).astype(dtype)])
+    (found,) = run(program, Layout((True,), (False,)), numbers.reshape(1, -1, 1))
+    with np.errstate(divide="ignore", over="ignore"):
+        assert_close(found.ravel(), (1 / numbers.astype(np.float64)).astype(dtype), RECIPROCAL_UNITS, "1 / x")
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("samples", SIZES[:-1])
+def test_long_rows(samples, dtype):
+    rng, program = np.random.default_rng(samples), long_rows()
+    arguments = [rng.normal(size=(3, samples, 20)).astype(dtype) for _ in range(2)]
+    arguments[0][:, ::3, 5] *= 1e6
+    found, sums = run(program, Layout((True, True), (False, True)), *arguments)
+    expected, terms = evaluate(program, *(argument.astype(np.float64) for argument in arguments))
+    tolerance = SUM_TOLERANCE[np.dtype(dtype).name]
+    np.testing.assert_allclose(found, expected, rtol=100 * tolerance, atol=tolerance)
+    assert np.all(
+        np.abs(sums - terms.sum(1, keepdims=True)) <= 2 * tolerance * (np.abs(terms).sum(1, keepdims=True) + 1)
+    )
 
 
 @on_gpu

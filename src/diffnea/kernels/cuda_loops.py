@@ -105,8 +105,7 @@ class _Body(Values):
 
     def write(self) -> None:
         words = np.dtype(self.dtype).itemsize // 4
-        for i in order_of(self.plan, words, self._loop):
-            self.compute(i)
+        list(self.compute_each(order_of(self.plan, words, self._loop)))
         self._write(self._loop.writes)
         results = [self.value(value) for value in self._loop.body.outputs[0]]
         # What is carried may be exchanged: all new ones are read before one is set.

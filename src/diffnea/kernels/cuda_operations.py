@@ -58,16 +58,18 @@ def literal(number: float | bool, dtype: str) -> str:
 _PI = Fraction("3.14159265358979323846264338327950288419716939937510582097494")
 _POWERS = ",".join(repr(float(Fraction(2) ** e % (2 * _PI)) if e > 2 else 2.0**e) for e in range(106))
 # Sine and cosine to 1.5 units in the last place: the angle less a multiple of a quarter turn in three steps, then
-# polynomials. The library's are as exact, but carry code for large angles to every use of them. Here a large angle
-# m · 2ᵉ is m times the rest of 2ᵉ after whole turns, in double precision; a call would cost every thread registers.
+# polynomials. The library's are as exact, but carry code for large angles to every use of them. Here `turn` is for
+# angles below FAR, and one test serves several angles; if one is larger, `near` takes whole turns off all of them: an
+# angle m · 2ᵉ is m times the rest of 2ᵉ after whole turns, in double precision. A call would cost registers all along.
+FAR = {"float32": "48000.0f"}
 _TURN = {
     "float32": f"__device__ const double powers_in_a_turn[]={{{_POWERS}}};\n"
-    """__device__ __forceinline__ void turn(real x,real*s,real*c){
-if(!(fabsf(x)<48000.0f)){
+    """__device__ __forceinline__ real near(real x){
 const int e=max((int)(__float_as_uint(x)>>23&255u)-150,0);
 const double r=(double)x*__hiloint2double((1023-e)<<20,0)*powers_in_a_turn[e];
-x=(float)fma(rint(r*0.15915494309189535),-6.283185307179586,r);
+return (float)fma(rint(r*0.15915494309189535),-6.283185307179586,r);
 }
+__device__ __forceinline__ void turn(real x,real*s,real*c){
 const float shifted=fmaf(x,0.636619747f,12582912.0f),n=shifted-12582912.0f;
 const unsigned quarter=__float_as_uint(shifted);
 float r=fmaf(n,-1.57079601e+00f,x);
@@ -88,13 +90,32 @@ const float a=quarter&1?q:p,b=quarter&1?p:q;
 }""",
     "float64": "__device__ __forceinline__ void turn(real x,real*s,real*c){sincos(x,s,c);}",
 }
-# Volatile, so that the compiler reads again where it is told to, instead of keeping all of it in registers.
+# The hardware's own, to one unit in the last place, with zeros, infinities and denormal numbers as they should be. The
+# exact one takes ten times as long.
+_RECIPROCAL = {
+    "float32": """__device__ __forceinline__ real reciprocal(real x){
+real y;
+asm("rcp.approx.f32 %0,%1;":"=f"(y):"f"(x));
+return y;
+}""",
+    "float64": "__device__ __forceinline__ real reciprocal(real x){return 1/x;}",
+}
+# Volatile, so that the compiler reads again where it is told to, instead of keeping all of it in registers. Rows are
+# written so, too: of stores to elements of an array, CUDA 13.0 sent some to the address of others.
 _READ = {
     "float32": """__device__ __forceinline__ void read_shared(real&a,real&b,real&c,real&d,unsigned at){
 asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];":"=f"(a),"=f"(b),"=f"(c),"=f"(d):"r"(at));
+}
+__device__ __forceinline__ void read_row(real&a,unsigned at){asm volatile("ld.shared.f32 %0,[%1];":"=f"(a):"r"(at));}
+__device__ __forceinline__ void write_row(unsigned at,real a){
+asm volatile("st.shared.f32 [%0],%1;"::"r"(at),"f"(a):"memory");
 }""",
     "float64": """__device__ __forceinline__ void read_shared(real&a,real&b,unsigned at){
 asm volatile("ld.shared.v2.f64 {%0,%1},[%2];":"=d"(a),"=d"(b):"r"(at));
+}
+__device__ __forceinline__ void read_row(real&a,unsigned at){asm volatile("ld.shared.f64 %0,[%1];":"=d"(a):"r"(at));}
+__device__ __forceinline__ void write_row(unsigned at,real a){
+asm volatile("st.shared.f64 [%0],%1;"::"r"(at),"d"(a):"memory");
 }""",
 }
 HELPERS = {
@@ -107,6 +128,7 @@ for(int step=16;step;step>>=1)a+=__shfl_down_sync(0xffffffffu,a,step);
 return a;
 }}
 {_READ[dtype]}
+{_RECIPROCAL[dtype]}
 {_TURN[dtype]}"""
     for dtype, wide, inf, nan in (
         (

@@ -8,6 +8,8 @@ from diffnea.kernels.program import IN_LOOP, LEAVES, Loop, operands
 # One that would keep more than this spills, and then spills least if values are computed close to where they are used;
 # else the program's own order needs fewer registers.
 MANY_REGISTERS = 200
+# Angles whose sine or cosine are so many values apart have their size tested at once.
+SIDE_BY_SIDE = 50
 
 
 def order_of(plan: Plan, words: int, loop: Loop | None = None) -> list[int]:
@@ -62,3 +64,35 @@ def pressure(plan: Plan, order: Sequence[int]) -> int:
         most = max(most, kept)
         kept -= ends[time]
     return most
+
+
+def together(plan: Plan, order: Sequence[int]) -> dict[int, list[int]]:
+    """For each angle, those near it in the order that can be computed before the sine or cosine of any of them."""
+    levels: list[int] = []  # how many sines, cosines and loops follow each other up to a value
+    for instruction in plan.program.instructions:
+        before = max((levels[used] for used in operands(instruction)), default=0)
+        levels.append(before + (instruction[0] in ("sin", "cos", "loop")))
+    groups: dict[int, list[int]] = {}
+    group, start, level = [], 0, -1
+    for time, value in enumerate(order):
+        name, *used = plan.program.instructions[value]
+        if name in ("sin", "cos") and used[0] not in groups:
+            if levels[used[0]] != level or time - start > SIDE_BY_SIDE:
+                group, start, level = [], time, levels[used[0]]
+            group.append(used[0])
+            groups[used[0]] = group
+    return groups
+
+
+def missing(plan: Plan, value: int, done: set[int]) -> list[int]:
+    """What must still be computed for a value, in order."""
+    found: set[int] = set()
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        instruction = plan.program.instructions[top]
+        if instruction[0] in LEAVES or not plan.varies[top] or top in done or top in found:
+            continue
+        found.add(top)
+        stack.extend(operands(instruction))
+    return sorted(found)

@@ -12,6 +12,7 @@ import numpy as np
 from diffnea.kernels.cuda_loops import Memory, loop_pressure, tables, write_loop
 from diffnea.kernels.cuda_operations import HELPERS
 from diffnea.kernels.cuda_schedule import order_of, pressure
+from diffnea.kernels.cuda_tiles import Tiles
 from diffnea.kernels.cuda_values import Values
 from diffnea.kernels.plan import Array, Layout, Plan, plan_of
 from diffnea.kernels.program import IN_LOOP, Program, operands
@@ -21,6 +22,8 @@ WARPS = THREADS // 32
 REDUCE_WARPS = 4
 # A shared value is read again after so many instructions instead of being kept in a register.
 WINDOW = 100
+# After so many instructions a block's threads wait for each other, so that they fetch the same ones from the cache.
+IN_STEP = 2000
 # Values that are read from shared memory at once.
 GROUP = {"float32": 4, "float64": 2}
 # A thread that keeps so many registers at once does with 128 of them, so that four blocks share a multiprocessor.
@@ -69,6 +72,7 @@ class _Writer:
         loops = any(instruction[0] == "loop" for instruction in plan.program.instructions)
         self.keeps_shared = loops and kept + len(plan.shared) * words < FEW_REGISTERS
         self.shared_size = -(-len(plan.shared) // GROUP[dtype]) * GROUP[dtype]
+        self.tiles = Tiles(plan, self.shared_size, THREADS, dtype, self.bytes)
 
     def place(self, value: int) -> int:
         """Where a value that all samples share is kept: in the order in which they are first used."""
@@ -84,7 +88,7 @@ class _Writer:
         self._compute(parameters)
         if self.summed:
             self._reduce(parameters)
-        shared = (self.shared_size + WARPS * len(self.summed)) * self.bytes
+        shared = (self.shared_size + self.tiles.size + WARPS * len(self.summed)) * self.bytes
         return Source("\n".join(self.lines) + "\n", self.plan.arguments, self.plan.outputs, shared, len(self.summed))
 
     def _parameters(self) -> str:
@@ -118,18 +122,27 @@ class _Writer:
             "for(long long first=blockIdx.x*(long long)blockDim.x;first<samples;first+=stride){",
             "const bool mine=first+threadIdx.x<samples;",  # threads without a sample of their own do the last one, too
             "const long long i=mine?first+threadIdx.x:samples-1;",
+            *self._load(),
         ]
         _Body(self).write()
-        self.lines.append("}")
+        self.lines += [*self.tiles.store(self.names), "}"]
         if self.summed:
             self._sum_block()
         self.lines += ["}", "}"]
+
+    def _load(self) -> list[str]:
+        """Rows by way of shared memory, and where this thread finds its own."""
+        if not self.tiles.width:
+            return []
+        start, stride = self.tiles.start * self.bytes, self.tiles.stride * self.bytes
+        own = ["const int row=(int)(i-first);", f"const unsigned at_row=at+{start}+row*{stride};"]
+        return [*own, *self.tiles.load(self.names)]
 
     def _sum_block(self) -> None:
         """Sum over the lanes, then over the warps; one number a block and value."""
         count = len(self.summed)
         self.lines += [
-            f"real*const sums=memory+{self.shared_size};",
+            f"real*const sums=memory+{self.shared_size + self.tiles.size};",
             "const int lane=threadIdx.x&31,warp=threadIdx.x>>5;",
         ]
         self.lines += [f"a{k}=over_lanes(a{k});if(lane==0)sums[warp*{count}+{k}]=a{k};" for k in range(count)]
@@ -190,10 +203,29 @@ class _Body(Values):
         self.writer, self.keeps = writer, writer.keeps_shared
         self.memory = Memory(writer.arrays, writer.names, writer.lines, writer.dtype)
         self.group = GROUP[writer.dtype]
+        self.rows: dict[int, tuple[int, str]] = {}  # numbers of this thread's row: where they were read, as what
 
     def leaf(self, i: int) -> None:
         _, argument, element = self.plan.program.instructions[i]
         self.assign(i, self.memory.at(argument, str(element)))
+
+    def value(self, i: int) -> str:
+        column = self.writer.tiles.column(i) if self.plan.varies[i] else None
+        return super().value(i) if column is None else self._again(column)
+
+    def compute(self, i: int) -> None:
+        if self.writer.tiles.column(i) is None:
+            super().compute(i)
+
+    def _again(self, column: int) -> str:
+        """A number of this thread's row, read anew where it was not read just before."""
+        now = len(self.lines)
+        last, name = self.rows.get(column, (-WINDOW, ""))
+        if not name or now - last >= WINDOW:
+            name = f"t{now}_"
+            self.lines.append(f"real {name};read_row({name},at_row+{column * self.writer.bytes});")
+            self.rows[column] = now, name
+        return name
 
     def loop(self, i: int) -> list[str]:
         return write_loop(self, self.memory, i, ())
@@ -216,14 +248,19 @@ class _Body(Values):
         for k, (array, output) in enumerate(zip(self.plan.outputs, self.plan.program.outputs, strict=True)):
             for element, value in enumerate(output):
                 if array.has_samples and value != IN_LOOP:
-                    wanted.setdefault(value, []).append(f"if(mine){self.memory.at(count + k, str(element))}=")
+                    column = self.writer.tiles.result(k, element)
+                    place = f"if(mine){self.memory.at(count + k, str(element))}={{}};"
+                    if column is not None:  # the last sample's, from several threads, is the same from each
+                        place = f"write_row(at_row+{column * self.writer.bytes},{{}});"
+                    wanted.setdefault(value, []).append(place)
         for k, (_, _, value) in enumerate(self.writer.summed):
-            wanted.setdefault(value, []).append(f"if(mine)a{k}+=")
+            wanted.setdefault(value, []).append(f"if(mine)a{k}+={{}};")
         order = self.writer.order
         inside = set(order)
-        for i in order:
-            self.compute(i)
-            self.lines += [f"{to}{self.value(i)};" for to in wanted.get(i, ())]
+        for number, i in enumerate(self.compute_each(order), 1):
+            self.lines += [place.format(self.value(i)) for place in wanted.get(i, ())]
+            if number % IN_STEP == 0:
+                self.lines.append("__syncthreads();")
         for i, places in wanted.items():
             if i not in inside:
-                self.lines += [f"{to}{self.value(i)};" for to in places]
+                self.lines += [place.format(self.value(i)) for place in places]
