@@ -152,6 +152,51 @@ def test_a_function_of_nested_things():
     assert_close(kernels.compile(function)(values, pair), function(values, pair))
 
 
+def _closing(wrap, c, y):
+    """A function that closes over traced values, also inside a scan and a nested call."""
+
+    def one(x):
+        scale = jax.jit(lambda x: jnp.sin(c["b"]) * x)
+        total, _ = jax.lax.scan(lambda sum, _: (sum + c["a"] * scale(x), None), x, length=3)
+        return {"total": total, "product": jnp.exp(-(c["a"] ** 2)) * x}
+
+    return jax.vmap(wrap(one))(y)
+
+
+_bent, _plain = partial(_closing, kernels.compile), partial(_closing, lambda function: function)
+
+
+def test_values_that_jax_traces_may_be_closed_over():
+    c, y = (
+        {"a": jnp.array([0.3, -0.2]), "b": jnp.asarray(0.7)},
+        jnp.asarray(np.random.default_rng(0).normal(size=(9, 2))),
+    )
+    with jax.checking_leaks():
+        assert "diffnea_" in jax.jit(_bent).lower(c, y).as_text()
+        assert_close(jax.jit(_bent)(c, y), _plain(c, y))
+    assert_close(jax.jit(_bent)({"a": 2 * c["a"], "b": c["b"]}, y), _plain({"a": 2 * c["a"], "b": c["b"]}, y))
+
+    def loss(function, c, y):
+        return sum(jnp.sum(jnp.cos(leaf)) for leaf in jax.tree.leaves(function(c, y)))
+
+    for derivative in (jax.grad, jax.jacfwd, jax.hessian):
+        found = jax.jit(derivative(partial(loss, _bent)))(c, y)
+        assert_close(found, derivative(partial(loss, _plain))(c, y), 1e-11)
+    assert_close(jax.grad(partial(loss, _bent))(c, y), jax.grad(partial(loss, _plain))(c, y), 1e-11)
+
+
+def test_values_closed_over_may_be_batched_and_carried():
+    many = {"a": jnp.asarray(np.random.default_rng(1).normal(size=(4, 2))), "b": jnp.linspace(0.0, 1.0, 4)}
+    y = jnp.ones((9, 2))
+    assert_close(jax.vmap(_bent, (0, None))(many, y), jax.vmap(_plain, (0, None))(many, y))
+
+    def repeated(function):
+        step = lambda y, c: (function(c, y)["total"], jnp.sum(y))  # noqa: E731
+        return jax.jit(lambda many, y: jax.lax.scan(step, y, many))(many, y)
+
+    assert_close(repeated(_bent), repeated(_plain))
+
+
 def test_what_has_no_scalar_form_runs_through_xla_and_says_so(caplog):
     with caplog.at_level(logging.DEBUG, "diffnea.kernels"):
         found = jax.vmap(kernels.compile(lambda x: jnp.sort(x)))(jnp.asarray([[3.0, 1.0], [0.0, 2.0]]))

@@ -91,6 +91,7 @@ POSITIVE = np.array([0.3, 1.7, 1e-9])
 ROWS = np.array([2, 0, 0])
 
 FUNCTIONS = {
+    "what is held": (lambda x: jax.lax.stop_gradient(jnp.sin(x)) * x, X),
     "arithmetic": (lambda x: (x + 1) * x / (2 - x) - x, X),
     "powers": (lambda x: [x**2, x**3, x**-1, x**-2, x**7, jnp.square(x)], X),
     "real powers": (lambda x: x**1.5 + x**x, POSITIVE),

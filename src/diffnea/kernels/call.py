@@ -12,8 +12,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
-from jax.extend.core import ClosedJaxpr, Primitive
+from jax.core import ShapedArray, Tracer
+from jax.extend.core import ClosedJaxpr, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching
 
 Axes = tuple[bool, ...]
@@ -34,6 +34,26 @@ def make(call: Callable[..., Sequence[Any]], arguments: Sequence[jax.ShapeDtypeS
     """A function with the shapes of its results found out."""
     traced, results = jax.make_jaxpr(lambda *operands: list(call(*operands)), return_shape=True)(*arguments)
     return Function(call, tuple(arguments), tuple(results), linear, traced)
+
+
+def opened(function: Function) -> tuple[Function, list[Any]]:
+    """The same function with the traced values that it closes over as further arguments; and these values."""
+    assert function.jaxpr is not None
+    jaxpr, consts = function.jaxpr.jaxpr, function.jaxpr.consts
+    traced = [const for const in consts if isinstance(const, Tracer)]
+    if not traced:
+        return function, []
+    # What is kept must not hold on to a trace that is over.
+    known = [None if isinstance(const, Tracer) else (const,) for const in consts]
+    count = len(function.arguments)
+
+    def call(*operands):
+        given = iter(operands[count:])
+        filled = [next(given) if const is None else const[0] for const in known]
+        return jaxpr_as_fun(ClosedJaxpr(jaxpr, filled))(*operands[:count])
+
+    shapes = [jax.ShapeDtypeStruct(value.shape, value.dtype) for value in traced]
+    return make(call, (*function.arguments, *shapes)), traced
 
 
 @lru_cache(maxsize=4096)

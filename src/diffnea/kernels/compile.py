@@ -9,13 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.kernels import cpu, cuda, lowering
-from diffnea.kernels.call import Function, call, make
+from diffnea.kernels.call import Function, call, make, opened
 
 
 def compile(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as a kernel: same arguments, same results, under `jit`, `vmap`, `scan`, `grad` and `jvp` alike.
 
-    Every array leaf must be of one floating type. Nothing runs faster for one sample: put it under `jax.vmap`.
+    Every array leaf must be of one floating type. Nothing runs faster for one sample: put it under `jax.vmap`. Numbers
+    that the function closes over are part of the kernel; what JAX is tracing becomes an argument of it, and then the
+    function is traced at each call.
     """
 
     @wraps(function)
@@ -23,15 +25,29 @@ def compile(function: Callable[..., Any]) -> Callable[..., Any]:
         leaves, structure = jax.tree.flatten(arguments)
         arrays = [jnp.asarray(leaf) for leaf in leaves]
         shapes = tuple((array.shape, str(array.dtype)) for array in arrays)
-        flat, results = _flatten(function, structure, shapes)
-        return jax.tree.unflatten(results, call(flat, *arrays))
+        try:
+            flat, results, closed_over = _kept(function, structure, shapes)
+        except _ClosesOver as found:  # not kept: it would hold on to a trace that will be over
+            flat, results, closed_over = found.args
+        return jax.tree.unflatten(results, call(flat, *arrays, *closed_over))
 
     return compiled
 
 
+class _ClosesOver(Exception):
+    """A function that closes over what JAX is tracing, as `_flatten` gives it."""
+
+
 @lru_cache(maxsize=4096)
-def _flatten(function: Callable[..., Any], structure, shapes) -> tuple[Function, Any]:
-    """A function of pytrees as one of flat arrays, and how its results hang together."""
+def _kept(function: Callable[..., Any], structure, shapes) -> tuple[Function, Any, list[Any]]:
+    made = _flatten(function, structure, shapes)
+    if made[2]:
+        raise _ClosesOver(*made)
+    return made
+
+
+def _flatten(function: Callable[..., Any], structure, shapes) -> tuple[Function, Any, list[Any]]:
+    """A function of pytrees as one of flat arrays, how its results hang together, and what it closes over."""
     found = []
 
     def flat(*leaves):
@@ -40,7 +56,8 @@ def _flatten(function: Callable[..., Any], structure, shapes) -> tuple[Function,
         return [jnp.asarray(result) for result in results]
 
     made = make(flat, [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in shapes])
-    return made, found[0]
+    without, closed_over = opened(made)
+    return without, found[0], closed_over
 
 
 def backends() -> dict[str, str]:

@@ -15,9 +15,10 @@ from diffnea.kernels.builder import Builder
 from diffnea.kernels.call import inlined
 from diffnea.kernels.program import IN_LOOP, Program, Unfit
 
-# Larger programs take longer to compile than they are worth. Results that loops write do not count.
+# Larger programs take longer to compile than they are worth: so many results take LLVM two seconds and NVRTC most of a
+# minute. Results that loops write do not count.
 MOST_INSTRUCTIONS = 300_000
-MOST_RESULTS = 1_024
+MOST_RESULTS = 1_536
 
 
 class Unsupported(Exception):
@@ -191,6 +192,11 @@ def alike(tracer: Tracer, *operands: Operand) -> tuple[Operand, ...]:
 @rule("jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "remat", "checkpoint", "remat2")
 def _call(tracer: Tracer, *operands: Operand, **params: Any):
     return tracer.run(params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"], operands)
+
+
+@rule("stop_gradient")
+def _stop_gradient(_tracer: Tracer, *operands: Operand, **_: Any):
+    return operands[0]
 
 
 @rule("diffnea_kernel")
