@@ -1,7 +1,8 @@
 """Fit the training part of a real data set with `dn.fit` and score open-loop prediction on the test part.
 
     python benchmarks/real_data.py quanser_cartpole
-    python benchmarks/real_data.py quanser_qube --actuator motor+stribeck+delay --loss trajectory
+    python benchmarks/real_data.py dfki_double_pendulum --method lm --steps 0
+    python benchmarks/real_data.py multiarm_double --learn kinematics
 
 The scoring protocol and the recordings are looked for beside the checkout, in ../shared/scoring/protocol.py and
 ../shared/data; where they are absent, nothing is scored and the reason is printed.
@@ -58,7 +59,7 @@ def absolute(q: np.ndarray) -> np.ndarray:
 RIGS = {
     "quanser_cartpole": Rig(
         "cartpole",
-        "motor+stribeck+delay",
+        "motor+stribeck+offset+delay",
         known=(
             (0.5, "14.6, 72", "0.9, 9.8", "0.9, 9.0"),
             (1.0, "17.4, 132", "1.6, 18.1", "1.5, 16"),
@@ -67,7 +68,7 @@ RIGS = {
     ),
     "quanser_qube": Rig(
         "furuta",
-        "motor+stribeck+delay",
+        "motor+stribeck+offset+delay",
         known=(
             (0.5, "184, 136", "18.4, 13.5", "16, 12"),
             (1.0, "319, 355", "44.7, 25.5", "38, 22"),
@@ -76,7 +77,7 @@ RIGS = {
     ),
     "dfki_double_pendulum": Rig(
         "dfki_double_pendulum",
-        "gain+stribeck+delay",
+        "stribeck+delay",
         known=((0.5, "37.5, 60.7", "24.2, 32.7", "21, 29"), (1.0, "70, 119", "58, 69", "48, 58")),
     ),
     "multiarm_double": Rig(
@@ -154,10 +155,17 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         actuator = dn.actuators.for_robot(name, robot, key=jax.random.key(0), harmonics=0)
     began, cpu = time.perf_counter(), time.process_time()
     data, kept = ([recording(part, rig, robot.joint_names) for part in parts] for parts in (train, test))
+    if arguments.bandwidth:
+        data = [dn.recordings.differentiate(each, arguments.bandwidth) for each in data]
     learn = ("inertia", "actuator", *arguments.learn)
-    robust = arguments.robust or None
+    how = {
+        "loss": arguments.loss,
+        "method": arguments.method,
+        "steps": arguments.steps,
+        "robust": arguments.robust or None,
+    }
     # The test part only enters the verdict; horizons and starts are chosen on a part of the training data.
-    fit = dn.fit(robot, data, learn=learn, actuator=actuator, loss=arguments.loss, robust=robust, test=kept)
+    fit = dn.fit(robot, data, learn=learn, actuator=actuator, test=kept, **how)
     spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
     std = protocol.joint_std(train)
     scored = protocol.score(predictor(fit.model, rig), test, protocol.HORIZONS[arguments.dataset], std)
@@ -178,6 +186,9 @@ def main() -> int:
     parser.add_argument("--learn", nargs="*", default=[], help="beside inertia and actuator")
     parser.add_argument("--loss", default="trajectory")
     parser.add_argument("--constant-offset", action="store_true", help="a part offset without harmonics")
+    parser.add_argument("--method", default="auto")
+    parser.add_argument("--steps", type=int, help="of the search before the trajectory loss; 0 with lm: from the file")
+    parser.add_argument("--bandwidth", type=float, help="of the smoother, Hz; by default it is chosen from the data")
     parser.add_argument("--robust", action="store_true")
     parser.add_argument("--out", help="a file for the scores as JSON")
     arguments = parser.parse_args()
