@@ -116,7 +116,7 @@ def rolled(function: Callable, robot: dn.Robot, device, count: int, steps: int, 
     n, rng = robot.num_joints, np.random.default_rng(0)
     state, torque = rng.uniform(-1, 1, (count, 2, n)).astype(dtype), rng.uniform(-1, 1, (count, n)).astype(dtype)
     robot = jax.tree.map(lambda x: jax.device_put(np.asarray(x, dtype), device), robot)
-    kernel = batches._kernel(function, batches._whole_numbers(robot))
+    kernel = batches.kernel_for(function, batches.whole_numbers(robot))
     arrays = [jax.device_put(array, device) for array in (state, torque)]
     arrays.append(jax.jit(lambda torque: jnp.repeat(torque[:, None], steps, 1))(arrays[1]))
     return jax.jit(lambda *arrays: jax.vmap(kernel, (None, 0, 0, 0))(robot, *arrays)), arrays

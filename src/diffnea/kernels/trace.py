@@ -15,8 +15,8 @@ from diffnea.kernels.builder import Builder
 from diffnea.kernels.call import inlined
 from diffnea.kernels.program import IN_LOOP, Program, Unfit
 
-# Larger programs take longer to compile than they are worth: so many results take LLVM two seconds and NVRTC most of a
-# minute. Results that loops write do not count.
+# Larger programs take longer to compile than they are worth: so many results take LLVM about two seconds, and CUDA's
+# compiler up to a minute. Results that loops write do not count.
 MOST_INSTRUCTIONS = 300_000
 MOST_RESULTS = 1_536
 
