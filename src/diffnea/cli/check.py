@@ -50,6 +50,7 @@ class Check:
             "robot": self.robot,
             "joints": list(robot.joint_names),
             "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
+            "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
             "recordings": found,
             **told.to_dict(),
         }

@@ -97,7 +97,8 @@ def check_in_words(result: dict[str, Any]) -> str:
         lines += [f"{found['name'] or 'recording'}: {found['said']}", *_motions(found["joints"], result["sliding"])]
         lines += [*(f"  ! {problem}" for problem in found["problems"]), ""]
     could = result["structural_rank"] - result["rank"]
-    more = f"; other motions could tell {could} more (diffnea excite plans one)" if could > 0 else ""
+    plan = " (diffnea excite plans one)" if result["all_driven"] else ""
+    more = f"; other motions could tell {could} more{plan}" if could > 0 else ""
     lines.append(f"of {result['unknowns']} numbers to learn, these data determine {result['rank']} combinations{more}")
     return "\n".join([*lines, *_expected(result["combinations"]), *unknown(result["unknown"])])
 
