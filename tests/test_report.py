@@ -107,6 +107,17 @@ def test_the_best_bounded_model_is_held_against_data_sheet_and_network():
     assert beyond([record for record in real if record.cell.model != "ff-nn"]).verdict == "not enough cells"
 
 
+def test_a_fit_that_ran_away_is_no_evidence_of_inflation(synthetic):
+    def heavy(record):
+        return _with(record, observables=[seen | {"value": 1e20} for seen in record.numbers["observables"]])
+
+    some = _changed(synthetic, lambda r: r.cell.model.endswith("ideal-prior"), heavy)
+    claim = claims(some)[2]
+    assert claim.verdict == "holds" and all("2.4 ×" in row.numbers for row in claim.evidence)
+    assert all("2 fits ran away" in row.numbers for row in claim.evidence)
+    assert claims(_changed(synthetic, lambda r: r.cell.entry.actuator == "ideal", heavy))[2].evidence == ()
+
+
 def test_failed_cells_are_listed_and_left_out(runs):
     page = (runs / "report.html").read_text()
     assert "12 of 312 cells failed" in page and "it broke" in page

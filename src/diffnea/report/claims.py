@@ -10,6 +10,7 @@ from diffnea.report.results import error_at, middle, observable, over_seeds
 SAME = 1.25  # errors within a factor of this are called equal
 TINY = 1e-3  # and so are errors below this share of the motion: both are as good as exact
 INFLATED, PUMPING = 2.0, 0.10
+RUNAWAY = 100.0  # a mass this many times off is a failed fit, not a finding
 HORIZON = 1.0  # s
 
 
@@ -195,13 +196,16 @@ def _inflation() -> tuple[Claim, Test]:
     def test(system: str, dataset: str, records: list[Record]) -> Evidence | None:
         if dataset == "uniform":
             return None
-        free = [share for record in records if _ideal(record) and (share := inflation(record)) is not None]
-        others = [share for record in records if not _ideal(record) and (share := inflation(record)) is not None]
+        shares = [(record, share) for record in records if (share := inflation(record)) is not None]
+        sane = [(record, share) for record, share in shares if 1 / RUNAWAY < share < RUNAWAY]
+        free = [share for record, share in sane if _ideal(record)]
+        others = [share for record, share in sane if not _ideal(record)]
         typical = middle(free)
         if typical is None:
             return None
         rest = middle(others)
         numbers = f"{typical:.3g} × without friction" + ("" if rest is None else f", {rest:.3g} × with")
+        numbers += f"; {lost} fits ran away" if (lost := len(shares) - len(sane)) else ""
         return Evidence(system, dataset, numbers, len(free), typical >= INFLATED)
 
     return claim, test
