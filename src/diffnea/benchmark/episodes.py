@@ -49,7 +49,7 @@ def ideal(robot: Robot, damping: Float[Array, "2"]) -> Machine:
 
 def _step(machine: Ideal, state: Moving, u: Float[Array, "2"], dt: Float[Array, ""]) -> Moving:
     def slope(q, qd):
-        return dynamics.aba(machine.robot, q, qd, u - machine.damping * qd), ()
+        return dynamics.forward(machine.robot, q, qd, u - machine.damping * qd), ()
 
     def substep(_, moving):
         q, qd = moving

@@ -129,4 +129,4 @@ def _slope(plant: Plant, moving, u):
     pushed = plant.gain * jnp.sign(torque) * jnp.maximum(jnp.abs(torque) - plant.dead_band, 0.0)
     held = plant.cable * q[0] + plant.cogging * jnp.sin(2 * jnp.pi * q[0] / plant.cogging_pitch)
     tau = jnp.stack([pushed - held, jnp.zeros_like(pushed)]) - friction
-    return qd, dynamics.aba(plant.robot, q, qd, tau), bending, (u - torque) / plant.lag
+    return qd, dynamics.forward(plant.robot, q, qd, tau), bending, (u - torque) / plant.lag

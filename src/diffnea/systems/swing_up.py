@@ -35,7 +35,8 @@ class SwingUp(eqx.Module):
         answer = -(mass[1, 0] * wanted + bias[1]) / mass[1, 1]  # the free pole's acceleration
         u = mass[0, 0] * wanted + mass[0, 1] * answer + bias[0] + self.robot.damping[0] * qd[0]
         u = jnp.clip(u, -self.limit, self.limit)
-        driving = jnp.mod(t, self.pumping + self.falling) < self.pumping
+        period = self.pumping + self.falling
+        driving = t - period * jnp.floor(t / period) < self.pumping  # kernels have floor, not mod
         return jnp.stack([jnp.where(driving, u, jnp.zeros_like(u)), jnp.zeros_like(u)])
 
     def _pump(self, mass, q, qd):
