@@ -15,6 +15,8 @@ export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS := 0.1
 export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
 export DIFFNEA_CACHE := $(CURDIR)/.cache/kernels
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests run in two processes: threads of BLAS would only wait for each other.
+test test-all: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

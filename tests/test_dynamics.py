@@ -159,6 +159,7 @@ def test_a_deep_chain_uses_the_articulated_body_algorithm():
 
 @given(st.sampled_from([SHAPES[2], SHAPES[4], DEEP]), st.integers(0, 2**32 - 1))
 @settings(max_examples=15)
+@pytest.mark.slow
 def test_locked_joints_stand_still_and_the_others_meet_their_torques(tree, seed):
     robot = random_robot(tree, seed)
     q, qd, tau = random_state(robot.num_joints, seed)
@@ -228,7 +229,7 @@ def _both_ways(q, qd, third, robot=random_robot(BRANCHED, 5)):  # noqa: B008
     return dynamics.forward(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
 
 
-@pytest.mark.parametrize("where", ["anywhere", "at rest", "at zero"])
+@pytest.mark.parametrize("where", ["anywhere", "at rest", pytest.param("at zero", marks=pytest.mark.slow)])
 def test_derivatives_in_state_and_input_meet_differences(where):
     q, qd, third = map(jnp.asarray, random_state(3, 6))
     q, qd = (jnp.zeros(3) if where == "at zero" else q), (qd if where == "anywhere" else jnp.zeros(3))

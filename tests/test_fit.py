@@ -81,6 +81,7 @@ def test_a_better_model_is_accepted_and_beats_the_start(fitted):
     assert any("differentiated" in note or "estimated from positions" in note for note in fitted.notes)
 
 
+@pytest.mark.slow
 def test_trajectories_bring_what_derivatives_lose(recordings, fitted):
     system = SYSTEMS["furuta"]
     found = fit(off_by(system.robot, 0.3), recordings, actuator="viscous", loss="trajectory")

@@ -38,13 +38,16 @@ def assert_close(found, wanted, bound=ROUNDING):
         assert relative(one, other) < bound
 
 
-@pytest.mark.parametrize("seed", [1, 3])
-@pytest.mark.parametrize("name", ["aba", "rnea", "crba", "energies", "bias", "holding", "christoffel", "file_poses"])
+ALGORITHMS = ("aba", "forward", "rnea", "crba", "energies", "bias", "holding", "christoffel", "file_poses")
+
+
+@pytest.mark.parametrize("seed", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_on_random_trees(name, seed):
     robot = random_robot(random_tree(seed), seed)
     function = getattr(dynamics, name)
     arrays = random_state(robot.num_joints, seed)
-    count = {"aba": 3, "rnea": 3, "crba": 1, "holding": 1, "file_poses": 1}.get(name, 2)
+    count = {"aba": 3, "forward": 3, "rnea": 3, "crba": 1, "holding": 1, "file_poses": 1}.get(name, 2)
     given = [jnp.asarray(row)[None] * jnp.array([[1.0], [-0.5], [2.0]]) for row in arrays[:count]]
     fast = jax.vmap(partial(kernels.compile(function), robot))(*given)
     assert_close(fast, jax.jit(jax.vmap(partial(function, robot)))(*given))
@@ -76,6 +79,7 @@ def test_gradients_in_the_robot_the_state_and_the_input():
     assert_close(found, jax.jit(jax.grad(partial(_loss, dynamics.aba), every))(ROBOT, *given), 1e-10)
 
 
+@pytest.mark.slow
 def test_forward_mode_and_second_derivatives():
     given = batch(9)
 
@@ -88,6 +92,7 @@ def test_forward_mode_and_second_derivatives():
         assert_close(found, jax.jit(derivative(partial(along, dynamics.aba)))(0.3), 1e-9)
 
 
+@pytest.mark.slow
 def test_many_robots_at_once_each_on_its_own_or_on_shared_samples():
     robots = [random_robot(TREE, seed) for seed in range(3)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *robots)

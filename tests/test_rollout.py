@@ -218,6 +218,7 @@ def unmoved(values):
     return robot.placement.rotation, robot.axis, robot.limits
 
 
+@pytest.mark.slow
 def test_gradients_meet_differences_over_two_seconds(model):
     """Joints turn round, none sticks. Where one begins to, the roll-out has a corner and no derivative."""
     values = (model, Q0, jnp.array([8.0, 30.0]), jnp.zeros((500, 2)).at[:, 0].set(2e-4))

@@ -171,7 +171,7 @@ def fine(model, start, times=100):
     return np.asarray(rollout(model, *start, None, DT / times, steps=150 * times + 1).qd)[:, ::times]
 
 
-@pytest.mark.parametrize("actuator", [None, "viscous"])
+@pytest.mark.parametrize("actuator", [pytest.param(None, marks=pytest.mark.slow), "viscous"])
 def test_smooth_motion_is_as_accurate_as_with_runge_kutta(actuator):
     system = systems.furuta()
     model = Model(system.robot, actuator and Viscous.of(np.array([3e-4, 1e-5])))
