@@ -203,6 +203,7 @@ def test_a_network_is_learned_by_the_same_call():
     assert len(found.table) == 0 and "network" in found.unknown[0]
 
 
+@pytest.mark.slow
 def test_a_command_that_comes_late_is_seen():
     system = SYSTEMS["cartpole"]
     late = for_robot("delay+viscous", system.robot)

@@ -244,6 +244,7 @@ def test_without_any_command_only_ratios_are_known(cartpole):
     assert any("no known force drives the joints" in sentence for sentence in found.unknown)
 
 
+@pytest.mark.slow
 def test_a_network_beside_the_physics_leaves_what_is_known_readable():
     system = dn.systems.cartpole()
     network = actuators.make("nn-residual", 2, key=jax.random.key(0))

@@ -192,6 +192,7 @@ def replace_robot(model, robot):
     return Model(robot, model.actuator)
 
 
+@pytest.mark.slow
 def test_gradients_stay_finite_where_a_roll_out_diverges(robot):
     def length(qd0):
         run = rollout(Model(robot, Viscous.of(np.full(2, 0.1))), Q0, qd0, None, DT, integrator="rk4", steps=50)
@@ -238,6 +239,7 @@ def test_gradients_are_finite_at_rest(model):
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(found))
 
 
+@pytest.mark.slow
 def test_forward_derivatives_agree_with_reverse(model):
     values = (model, Q0, QD0, jnp.zeros((500, 2)))
     pushed = jax.jvp(lambda qd0: value((model, Q0, qd0, values[3])), (QD0,), (jnp.ones(2),))[1]

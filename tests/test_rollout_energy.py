@@ -183,6 +183,7 @@ def test_smooth_motion_is_as_accurate_as_with_runge_kutta(actuator):
     assert 3.5 < np.median(order) < 5.5
 
 
+@pytest.mark.slow
 def test_sticking_is_more_accurate_than_with_runge_kutta():
     system = systems.cartpole()
     model = Model(system.robot, stribeck("cartpole", 3.0))
