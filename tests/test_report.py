@@ -75,6 +75,11 @@ def _quiet(record):
     return _with(record, energy={span: {"rk4": still, "auto": still} for span in ("inside", "doubled")})
 
 
+def _rising(record):
+    up = {"own_gain": 0.4, "true_gain": 0.4, "diverged": 0.0}
+    return _with(record, energy={span: {"rk4": up, "auto": up} for span in ("inside", "doubled")})
+
+
 def _slim(record):
     return _with(record, observables=[seen | {"value": seen["truth"]} for seen in record.numbers["observables"]])
 
@@ -86,6 +91,7 @@ def _slim(record):
         (1, lambda cell: cell.model == "diffnea-viscous", _diverging),
         (2, lambda cell: cell.entry.actuator == "ideal", _slim),
         (3, lambda cell: True, _quiet),
+        (3, lambda cell: True, _rising),
         (4, lambda cell: not cell.model.endswith("-prior"), _poor_rollouts),
     ],
 )
