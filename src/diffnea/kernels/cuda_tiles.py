@@ -121,10 +121,11 @@ class Tiles:
             to = f"k/{size}*{self.stride}+k%{size}"
         else:  # without a division at each number
             own = f"threadIdx.x*{width}"
-            to = f"j*{threads * width // size * self.stride}+({own}/{size}*{self.stride}+{own}%{size})"
-        places = f"const unsigned k=(j*{threads}+threadIdx.x)*{width},to={self.start}+{to};"
+            to = f"j*{threads * width // size * self.stride}+(int)({own}/{size}*{self.stride}+{own}%{size})"
+        # Signed, so that places are known not to wrap: then one address serves a thread's numbers, else it keeps each.
+        places = f"const int k=(j*{threads}+(int)threadIdx.x)*{width},to={self.start}+{to};"
         places += f"const long long from=first*{size}+k;"
-        loop = f"for(unsigned j=0;j<{size // width};++j)"
+        loop = f"for(int j=0;j<{size // width};++j)"
         return [
             f"if(first+{threads}<=samples){{",
             f"#pragma unroll {ahead}",
