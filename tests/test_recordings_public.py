@@ -68,7 +68,7 @@ def test_names_that_are_unknown_and_data_that_are_absent(monkeypatch, tmp_path):
     with pytest.raises(RecordingError, match='no data set "moon"; use quanser_cartpole'):
         public.load("moon")
     monkeypatch.setenv("DIFFNEA_DATA", str(tmp_path))
-    with pytest.raises(RecordingError, match="no such folder; set DIFFNEA_DATA to a folder that holds kuka_kr300"):
+    with pytest.raises(RecordingError, match="no such folder; run: diffnea data get kuka_kr300"):
         public.load("kuka_kr300")
     (tmp_path / "kuka_kr300").mkdir()
     with pytest.raises(RecordingError, match="holds no recordings"):

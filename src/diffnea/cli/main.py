@@ -16,6 +16,7 @@ COMMANDS = {
     "benchmark": "Benchmark",
     "check": "Check",
     "convert": "Convert",
+    "data": "Data",
     "excite": "Excite",
     "fit": "Fit",
     "report": "Report",

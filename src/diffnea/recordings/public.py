@@ -48,7 +48,7 @@ def load(name: str) -> Groups:
         raise RecordingError(f'no data set "{name}"; use {", ".join(_READERS)}')
     place = folder() / name
     if not place.is_dir():
-        raise RecordingError(f"{place}: there is no such folder; set DIFFNEA_DATA to a folder that holds {name}")
+        raise RecordingError(f"{place}: there is no such folder; run: diffnea data get {name}")
     with readable(f"the data set {name}", "copy it again"):
         groups = _READERS[name](place)
     if not groups:
