@@ -364,7 +364,7 @@ def _coverage(correlation: float, smooth: int, trials: int = 150) -> float:
         residuals = errors - jacobian @ estimate
         segment = np.zeros_like(sample)
         found = noise(residuals, joint, sample, segment, p, True)
-        spread = uncertainty(jacobian, residuals, sample, segment, found, True)
+        spread = uncertainty(jacobian, residuals, joint, sample, segment, found, True)
         half = spread.quantile() * spread.std(np.eye(p))
         inside.append(np.abs(estimate) < half)
     return float(np.mean(inside))
@@ -384,6 +384,6 @@ def test_samples_without_order_are_independent_but_their_joints_are_not():
         residuals = errors - jacobian @ estimate
         joint, sample, segment = np.tile([0, 1], 200), np.repeat(np.arange(200), 2), np.zeros(400, int)
         found = noise(residuals, joint, sample, segment, 3, False)
-        spread = uncertainty(jacobian, residuals, sample, segment, found, False)
+        spread = uncertainty(jacobian, residuals, joint, sample, segment, found, False)
         inside.append(np.abs(estimate) < spread.quantile() * spread.std(np.eye(3)))
     assert 0.92 <= np.mean(inside) <= 0.98

@@ -9,13 +9,12 @@ import numpy as np
 
 from diffnea.excitation.forecast import linearised_at_start
 from diffnea.identify.combinations import Identifiability
-from diffnea.identify.data import Track, split
+from diffnea.identify.data import Track, equations, split
 from diffnea.identify.identifiability import analyse
 from diffnea.identify.knowledge import linearised
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.precision import double_precision
-from diffnea.identify.search import Found
-from diffnea.identify.unknowns import Unknowns, unknowns
+from diffnea.identify.unknowns import Unknowns, late, unknowns
 from diffnea.identify.weights import scales
 from diffnea.recordings import Recording
 from diffnea.robot import Robot
@@ -53,6 +52,7 @@ def expectation(
         now = linearised_at_start(free, (*parts.fitted, *parts.test), "torque")
         weight = scales("torque", free.model(jnp.asarray(free.start)), (*parts.fitted, *parts.test))
         level = np.sqrt([np.mean(now.residuals[now.joint == k] ** 2) for k in range(robot.num_joints)])
+        level = level * np.sqrt((now.dt or planned.dt) / planned.dt)  # as much a second, whatever the rate
         return Expectation(analyse(now), analyse(_together(now, _noisy(_slopes(free, motion, weight), level, seed))))
 
 
@@ -65,8 +65,7 @@ def _slopes(free: Unknowns, motion: Track, weight: np.ndarray | None = None) -> 
     """The planned motion's rows at the given robot; its residuals mean nothing yet."""
     if weight is None:
         weight = scales("torque", free.model(jnp.asarray(free.start)), [motion])
-    rows = np.tile(weight, (len(motion), 1))
-    return linearised(free, [motion], Found(free.start, np.nan, (), False, (), rows), weight, "torque")
+    return linearised(free, equations([motion], late(free), weight), free.start, "torque")
 
 
 def _share(robot: Robot, free: Unknowns, motion: Track, noise: float) -> np.ndarray:

@@ -6,17 +6,15 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 
 from diffnea.identify.combinations import Identifiability
-from diffnea.identify.data import Data, Track, batch, split
+from diffnea.identify.data import Data, Track, equations, split
 from diffnea.identify.identifiability import analyse
 from diffnea.identify.knowledge import linearised
 from diffnea.identify.least_squares import minimise
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.precision import double_precision
 from diffnea.identify.residuals import problem
-from diffnea.identify.search import Found
 from diffnea.identify.unknowns import Unknowns, late, unknowns
 from diffnea.identify.weights import scales
 from diffnea.robot import Robot
@@ -48,11 +46,7 @@ def forecast(
 def linearised_at_start(free: Unknowns, tracks: Sequence[Track], loss: str) -> Linearised:
     """Slopes at the robot as it was given, beside the residuals that a short fit leaves."""
     weight = scales(loss, free.model(jnp.asarray(free.start)), tracks)
-    rows = np.tile(weight, (sum(map(len, tracks)), 1))
-
-    def at(theta: Float[np.ndarray, " p"]) -> Linearised:
-        return linearised(free, tracks, Found(theta, np.nan, (), False, (), rows), weight, loss)
-
-    run = minimise(problem(loss, free, batch(tracks, late(free), weight), 1), free.start[None], ITERATIONS)
+    rows = equations(tracks, late(free), weight)
+    run = minimise(problem(loss, free, rows, 1), free.start[None], ITERATIONS)
     best = run.theta[0] if np.isfinite(run.loss[0]) else free.start
-    return replace(at(free.start), residuals=at(best).residuals)
+    return replace(linearised(free, rows, free.start, loss), residuals=linearised(free, rows, best, loss).residuals)

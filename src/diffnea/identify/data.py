@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.residuals import Batch
+from diffnea.identify.rows import Batch, Rows, filtered, plain, taps_of
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
+from diffnea.recordings.terms import Terms, terms
 
 HELD_BACK = 0.25  # of recordings
 HELD_BACK_SAMPLES = 0.2
 VALIDATION = 0.2  # of what is left
+# A low-pass that leaves less than this share of the samples, for want of neighbours, is left out.
+LEAST_LEFT = 0.5
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Track:
     u: Float[np.ndarray, "time n"]
     measured: Float[np.ndarray, "time n"]  # positions as they were read
     noise: float = 0.0  # of positions, as a share of their spread: the worst joint's
+    terms: Terms | None = None  # where derivatives come from positions: the same, smoothed little
 
     def __len__(self) -> int:
         return len(self.q)
@@ -33,12 +37,12 @@ class Track:
     def take(self, rows: slice | np.ndarray) -> "Track":
         """Some of its samples."""
         arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
-        return replace(self, **arrays)
+        little = None if self.terms is None else self.terms.take(rows)
+        return replace(self, **arrays, terms=little)
 
     def commands(self, late: int) -> Float[np.ndarray, "time late n"]:
-        """At each sample the last commands, newest first; before the first there was the first."""
-        padded = np.concatenate([np.repeat(self.u[:1], late, 0), self.u])
-        return np.stack([padded[late - k : late - k + len(self)] for k in range(late + 1)], 1)
+        """At each sample the last commands, newest first."""
+        return _commands(self.u, late)
 
 
 @dataclass(frozen=True)
@@ -47,14 +51,10 @@ class Split:
 
     train: tuple[Track, ...]
     validation: tuple[Track, ...]
+    fitted: tuple[Track, ...]  # both together
     test: tuple[Track, ...]
     notes: tuple[str, ...]
     kept_back: str  # in words
-
-    @property
-    def fitted(self) -> tuple[Track, ...]:
-        """Everything that may be fitted."""
-        return (*self.train, *self.validation)
 
     @property
     def timed(self) -> bool:
@@ -80,7 +80,8 @@ def split(data: Data, test: Data | None, joint_names: tuple[str, ...] | None, nu
         if (kept[0].dt is None) != (tracks[0].dt is None):
             raise RecordingError("fit: test and training data differ in kind; give recordings, or Samples, for both")
     train, validation = _divide(fitted, VALIDATION, seed + 1)
-    return Split(tuple(train), tuple(validation), tuple(kept), tuple(dict.fromkeys(notes)), words)
+    parts = tuple(train), tuple(validation), tuple(fitted), tuple(kept)
+    return Split(*parts, tuple(dict.fromkeys(notes)), words)
 
 
 def _in_order(given: list, joint_names: tuple[str, ...] | None, num_joints: int) -> list:
@@ -115,15 +116,16 @@ def _tracks(given: list) -> tuple[list[Track], list[str]]:
 
 def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
     """A recording with its derivatives; where there are none, they and the positions are smoothed."""
-    noise, q = 0.0, piece.q
+    noise, q, little = 0.0, piece.q, None
     if piece.qd is None or piece.qdd is None:
         smoothed = smooth(piece)
+        little = terms(piece, smoothed)
         piece, q = smoothed.recording, smoothed.q
         spread = np.maximum(np.std(q, 0), 1e-300)
         noise = float(np.max([joint.noise for joint in smoothed.joints] / spread))
     states = np.asarray(q, np.float64), np.asarray(piece.qd, np.float64), np.asarray(piece.qdd, np.float64)
     others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
-    return Track(name, piece.dt, *states, *others, noise), piece.notes
+    return Track(name, piece.dt, *states, *others, noise, little), piece.notes
 
 
 def _keep_back(tracks: list[Track], seed: int) -> tuple[list[Track], list[Track], str]:
@@ -153,11 +155,41 @@ def _divide(tracks: list[Track], share: float, seed: int) -> tuple[list[Track], 
     return first, second
 
 
-def batch(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"], most: int | None = None) -> Batch:
-    """The samples of several stretches together; of more than `most` an even choice."""
+def batch(tracks: Sequence[Track | Terms], late: int, weight: Float[np.ndarray, " n"]) -> Batch:
+    """The samples of several stretches together."""
     q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
-    u = np.concatenate([track.commands(late) for track in tracks])
-    whole = Batch(q, qd, qdd, u, np.tile(weight, (len(u), 1)))
-    if most is None or len(u) <= most:
-        return whole
-    return whole.take(np.linspace(0, len(u) - 1, most).astype(int))
+    u = np.concatenate([_commands(track.u, late) for track in tracks])
+    return Batch(q, qd, qdd, u, np.tile(weight, (len(u), 1)))
+
+
+def _commands(u: Float[np.ndarray, "time n"], late: int) -> Float[np.ndarray, "time late n"]:
+    """At each sample the last commands, newest first; before the first there was the first."""
+    padded = np.concatenate([np.repeat(u[:1], late, 0), u])
+    return np.stack([padded[late - k : late - k + len(u)] for k in range(late + 1)], 1)
+
+
+def equations(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"]) -> tuple[Rows, ...]:
+    """The rows of these stretches: samples where derivatives are given, filtered equations where they are estimated.
+
+    Filtered together is what is sampled alike. What is too short for the filter stays as it is.
+    """
+    groups: dict[str, list[Track]] = {}
+    for track in tracks:
+        groups.setdefault("" if track.terms is None else f"{track.dt:.6g}", []).append(track)
+    found = []
+    for rate, group in groups.items():
+        rows = _filtered(group, late, weight) if rate else None
+        found.append(rows or plain(batch(group, late, weight), list(map(len, group)), group[0].dt))
+    return tuple(found)
+
+
+def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -> Rows | None:
+    little, dt = [track.terms for track in tracks if track.terms is not None], tracks[0].dt
+    assert dt is not None
+    taps = taps_of(2 * np.pi * dt * min(each.bandwidth for each in little))
+    blocks, size = taps.shape
+    whole = [each.take(slice(0, len(each.q) // size * size)) for each in little]
+    left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
+    if left < LEAST_LEFT * sum(map(len, tracks)):
+        return None
+    return filtered(batch(whole, late, weight), [len(each.q) for each in whole], dt, taps)

@@ -12,7 +12,7 @@ import numpy as np
 from diffnea.actuators import AbstractActuator
 from diffnea.identify import search, trajectory
 from diffnea.identify.combinations import Combination
-from diffnea.identify.data import Data, Split, Track, batch, split
+from diffnea.identify.data import Data, Split, Track, batch, equations, split
 from diffnea.identify.knowledge import Knowledge, knowledge, linearised
 from diffnea.identify.linear import FRICTION, regress
 from diffnea.identify.linearised import Linearised
@@ -235,6 +235,7 @@ class _Plan:
             free=free,
             train=batch(parts.train, most, weight),
             validation=batch(parts.validation, most, weight),
+            rows=equations(parts.fitted, most, weight),
             whole=batch(parts.fitted, most, weight),
             starts=draw(free, self.seed, count),
             prior=prior,
@@ -256,7 +257,7 @@ class _Plan:
         if self.loss == "trajectory":
             found, problem = trajectory.improve(found, free, parts, _spread(parts.fitted))
         model = free.model(jnp.asarray(found.theta))
-        problem = problem or partial(linearised, free, parts.fitted, found, weight, self.loss)
+        problem = problem or partial(linearised, free, found.rows, found.theta, self.loss)
         outcome = _Outcome(model, found.loss, found.history, found.notes, told, problem)
         return self._fit(free, parts, before, outcome, problems)
 

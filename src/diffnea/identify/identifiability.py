@@ -124,7 +124,8 @@ def _estimate(problem: Linearised, view: _View, data: Echelon, found: Noise) -> 
     """The sums that are determined and their covariance; what is lost in their noise is left out of them."""
     own = tuple(view.structure.independent[i] for i in data.independent)
     slopes = view.jacobian[:, list(data.independent)]
-    spread = uncertainty(slopes, problem.residuals, problem.sample, problem.segment, found, problem.dt is not None)
+    places = problem.joint, problem.sample, problem.segment
+    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None)
     std = spread.std(np.eye(len(own)))[:, None]
     effect = np.abs(data.mixing) * _sizes(view)[list(data.dependent)]
     data = replace(data, mixing=np.where(effect < LEAK_IN_NOISE * std, 0.0, data.mixing))

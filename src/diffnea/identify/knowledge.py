@@ -6,16 +6,16 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from diffnea.identify.combinations import Combination, Identifiability
-from diffnea.identify.data import Track, batch
 from diffnea.identify.identifiability import analyse
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.precision import double_precision
 from diffnea.identify.residuals import Form, linear_rows
-from diffnea.identify.search import Found
+from diffnea.identify.rows import Rows
 from diffnea.identify.table import Table, table
-from diffnea.identify.unknowns import Unknowns, late
+from diffnea.identify.unknowns import Unknowns
 from diffnea.models import Model
 
 # The analysis looks at no more numbers of the Jacobian than this.
@@ -29,6 +29,7 @@ class Knowledge:
     table: Table
     identifiable: tuple[Combination, ...]
     unknown: tuple[str, ...]
+    counts: dict[str, int] | None = None  # how many numbers are learned, determined, and could be by any recording
     analysis: Identifiability | None = field(default=None, repr=False)
 
 
@@ -41,28 +42,35 @@ def knowledge(before: Any, model: Any, learned: tuple[str, ...], problem: Callab
             return Knowledge(table(before, before, learned, None), (), ("anything: there is no fit",))
         analysis = analyse(problem())
         rows = table(before, model, learned, analysis)
-        return Knowledge(rows, analysis.combinations, analysis.unknown, analysis)
+        counts = {name: getattr(analysis, name) for name in ("unknowns", "rank", "structural_rank")}
+        return Knowledge(rows, analysis.combinations, analysis.unknown, counts, analysis)
 
 
-def linearised(free: Unknowns, tracks: Sequence[Track], found: Found, weight: np.ndarray, loss: str) -> Linearised:
+def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str) -> Linearised:
     """The problem at its solution, with where each row comes from."""
-    rows = batch(tracks, late(free), weight)._replace(weight=found.weight)
-    kept = slice(0, max(1, MOST_ANALYSED // (free.size * rows.q.shape[1])))
     leaves, structure, masks = free.nameless()
     form = Form.of("acceleration" if loss == "trajectory" else loss, structure, masks)
-    residual, jacobian = linear_rows(form, jnp.asarray(found.theta)[None], leaves, rows.take(kept))
-    count, n = residual.shape[1:]
-    samples = np.concatenate([np.arange(len(track)) for track in tracks])[kept]
-    segments = np.concatenate([np.full(len(track), k) for k, track in enumerate(tracks)])[kept]
+    most = max(1, MOST_ANALYSED // (free.size * data[0].weight.shape[1]))
+    parts, before = [], 0
+    for rows in data:
+        batch, low_pass = rows.pieces(most)[0]
+        residual, jacobian = linear_rows(form, jnp.asarray(theta)[None], leaves, batch, low_pass)
+        kept = np.flatnonzero(rows.weight[: residual.shape[1]].any(axis=1))
+        parts.append((residual[0, kept], jacobian[0, kept], rows.sample[kept], rows.segment[kept] + before))
+        before += int(rows.segment[-1]) + 1
+    residual, jacobian, sample, segment = (
+        np.concatenate(list(map(np.asarray, part))) for part in zip(*parts, strict=True)
+    )
+    count, n = residual.shape
     return Linearised(
-        theta=np.asarray(found.theta),
-        jacobian=np.asarray(jacobian).reshape(count * n, free.size),
-        residuals=np.asarray(residual).reshape(-1),
+        theta=np.asarray(theta),
+        jacobian=jacobian.reshape(count * n, free.size),
+        residuals=residual.reshape(-1),
         joint=np.tile(np.arange(n), count),
-        sample=np.repeat(samples, n),
-        segment=np.repeat(segments, n),
+        sample=np.repeat(sample, n),
+        segment=np.repeat(segment, n),
         labels=free.labels,
         unpack=free.model,
         learned=free.learned,
-        dt=tracks[0].dt,
+        dt=data[0].dt,
     )

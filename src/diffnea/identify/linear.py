@@ -16,8 +16,9 @@ from jaxtyping import Array, Float
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
 from diffnea.batches import inertial_parameters, regressor
-from diffnea.identify.data import Track
+from diffnea.identify.data import Track, equations
 from diffnea.identify.linearised import Linearised
+from diffnea.identify.rows import Rows, through
 from diffnea.models import Model
 from diffnea.robot import Robot
 from diffnea.spatial import Inertia
@@ -43,13 +44,10 @@ class Regression:
 def regress(
     robot: Robot, name: str, tracks: Sequence[Track], weight: Float[np.ndarray, " n"], learned: tuple[str, ...]
 ) -> Regression:
-    """Least squares over all samples; passive joints take part with torque zero."""
-    theta, columns = _start(robot, name), _columns(robot, name, tracks)
+    """Least squares over all rows; passive joints take part with torque zero."""
+    theta, rows = _start(robot, name), equations(tracks, 0, weight)
     n = robot.num_joints
-    torque = np.concatenate([track.u for track in tracks])
-    rotors = np.concatenate([track.qdd for track in tracks]) * np.asarray(robot.armature)
-    scaled = (columns * weight[:, None]).reshape(-1, len(theta))
-    wanted = ((torque - rotors) * weight).reshape(-1)
+    scaled, wanted = map(np.concatenate, zip(*(_equations(robot, name, each) for each in rows), strict=True))
     change, rank = _least_change(scaled, wanted - scaled @ theta)
     theta = theta + change
     theta[10 * n :] = np.maximum(theta[10 * n :], 0.0)  # friction does not drive
@@ -63,17 +61,22 @@ def regress(
         physical=_is_physical(model.robot),
         loss=float(np.mean(residual**2)),
         rank=rank,
-        linearised=_linearised(theta, scaled, residual, tracks, _labels(robot, name), unpack, learned),
+        linearised=_linearised(theta, scaled, residual, rows, _labels(robot, name), unpack, learned),
     )
 
 
-def _columns(robot: Robot, name: str, tracks: Sequence[Track]) -> Float[np.ndarray, "sample n p"]:
-    q, qd, qdd = (jnp.asarray(np.concatenate([getattr(track, key) for track in tracks])) for key in ("q", "qd", "qdd"))
-    columns = [np.asarray(regressor(robot, q, qd, qdd))]
+def _equations(robot: Robot, name: str, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Columns (row, p) and what they are to add up to, weighted, and filtered where the rows are."""
+    q, qd, qdd, u, weight = rows.batch
+    columns = [np.asarray(regressor(robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))]
     for kind in FRICTION[name]:
-        rate = np.asarray(qd) if kind == "viscous" else np.sign(np.asarray(qd))
+        rate = qd if kind == "viscous" else np.sign(qd)
         columns.append(rate[:, :, None] * np.eye(robot.num_joints))
-    return np.concatenate(columns, axis=2)
+    wanted = u[:, 0] - qdd * np.asarray(robot.armature)
+    both = np.concatenate([*columns, wanted[:, :, None]], axis=2) * weight[:, :, None]
+    kept = rows.weight.any(axis=1)
+    both = np.asarray(through(rows.low_pass, jnp.asarray(both)))[kept].reshape(-1, both.shape[2])
+    return both[:, :-1], both[:, -1]
 
 
 def _start(robot: Robot, name: str) -> Float[np.ndarray, " p"]:
@@ -130,19 +133,23 @@ def _is_physical(robot: Robot) -> bool:
     return True
 
 
-def _linearised(theta, jacobian, residual, tracks: Sequence[Track], labels, unpack: Any, learned) -> Linearised:
-    n = tracks[0].q.shape[1]
-    samples = np.concatenate([np.arange(len(track)) for track in tracks])
-    segments = np.concatenate([np.full(len(track), k) for k, track in enumerate(tracks)])
+def _linearised(theta, jacobian, residual, rows: Sequence[Rows], labels, unpack: Any, learned) -> Linearised:
+    n, before, samples, segments = rows[0].weight.shape[1], 0, [], []
+    for each in rows:
+        kept = each.weight.any(axis=1)
+        samples.append(each.sample[kept])
+        segments.append(each.segment[kept] + before)
+        before += int(each.segment[-1]) + 1
+    sample = np.concatenate(samples)
     return Linearised(
         theta=theta,
         jacobian=jacobian,
         residuals=residual,
-        joint=np.tile(np.arange(n), len(samples)),
-        sample=np.repeat(samples, n),
-        segment=np.repeat(segments, n),
+        joint=np.tile(np.arange(n), len(sample)),
+        sample=np.repeat(sample, n),
+        segment=np.repeat(np.concatenate(segments), n),
         labels=labels,
         unpack=unpack,
         learned=learned,
-        dt=tracks[0].dt,
+        dt=rows[0].dt,
     )

@@ -1,9 +1,9 @@
 """Residuals of single samples, acceleration or torque, and their Jacobians in θ: kernels, for many θ at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from diffnea import dynamics, kernels, parameters
 from diffnea.identify.least_squares import Normal, Problem
+from diffnea.identify.rows import Batch, LowPass, Rows, plain, through
 from diffnea.identify.unknowns import Unknowns, model_of
 from diffnea.kernels.trace import MOST_RESULTS
 from diffnea.models import Model, acceleration
@@ -19,20 +20,6 @@ from diffnea.rollout.delay import latest, weights
 
 # A Jacobian of more numbers than this is worked through in pieces.
 MOST_NUMBERS = 2**24
-
-
-class Batch(NamedTuple):
-    """Samples to fit: states, accelerations, the last commands (newest first), and the weight of each residual."""
-
-    q: Any  # (sample, n), as all but u
-    qd: Any
-    qdd: Any
-    u: Any  # (sample, late, n)
-    weight: Any
-
-    def take(self, rows: Any) -> "Batch":
-        """Some of the samples."""
-        return Batch(*(array[rows] for array in self))
 
 
 def delayed(model: Any, u: Float[Array, "late n"]) -> Float[Array, " n"]:
@@ -106,62 +93,62 @@ def over_samples(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _squares(form: Form, theta: Array, leaves: list[Array], batch: Batch) -> Float[Array, " starts"]:
+def _squares(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
+) -> Float[Array, " starts"]:
     function = over_samples(residual_kernel(form))
-    return jax.vmap(lambda row: jnp.sum(jnp.square(function(row, leaves, *batch))))(theta)
+    return jax.vmap(lambda row: jnp.sum(jnp.square(through(low_pass, function(row, leaves, *batch)))))(theta)
 
 
 @partial(jax.jit, static_argnums=0)
-def linear_rows(form: Form, theta: Array, leaves: list[Array], batch: Batch) -> tuple[Array, Array]:
-    """Residuals `(starts, sample, n)` and Jacobians `(starts, sample, n, p)`."""
+def linear_rows(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None = None
+) -> tuple[Array, Array]:
+    """Residuals `(starts, row, n)` and Jacobians `(starts, row, n, p)`."""
     functions = jacobian_kernels(form, theta.shape[1], batch.q.shape[1])
     parts = [jax.vmap(lambda row, f=f: over_samples(f)(row, leaves, *batch))(theta) for f in functions]
-    return jnp.concatenate([r for r, _ in parts], 2), jnp.concatenate([J for _, J in parts], 2)
+    whole = jnp.concatenate([r for r, _ in parts], 2), jnp.concatenate([J for _, J in parts], 2)
+    residual, jacobian = (jax.vmap(partial(through, low_pass))(part) for part in whole)
+    return residual, jacobian
 
 
 @partial(jax.jit, static_argnums=0)
-def _sums(form: Form, theta: Array, leaves: list[Array], batch: Batch) -> tuple[Array, Array, Array]:
-    residual, jacobian = linear_rows(form, theta, leaves, batch)
+def _sums(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
+) -> tuple[Array, Array, Array]:
+    residual, jacobian = linear_rows(form, theta, leaves, batch, low_pass)
     r, J = residual.reshape(len(theta), -1), jacobian.reshape(len(theta), -1, theta.shape[1])
     return jnp.sum(r * r, 1), jnp.einsum("srp,sr->sp", J, r), jnp.einsum("srp,srk->spk", J, J)
 
 
-def pieces(batch: Batch, most: int) -> list[Batch]:
-    """The samples in pieces of one size; the last is filled up with samples that do not count."""
-    count = len(batch.q)
-    number = -(-count // most)
-    size = -(-count // number)
-    lack = number * size - count
-    if lack:
-        rows = np.concatenate([np.arange(count), np.zeros(lack, int)])
-        batch = batch.take(rows)
-        batch.weight[count:] = 0.0
-    return [batch.take(slice(k * size, (k + 1) * size)) for k in range(number)]
-
-
-def problem(loss: str, free: Unknowns, batch: Batch, starts: int) -> Problem:
+def problem(loss: str, free: Unknowns, data: Batch | Sequence[Rows], starts: int) -> Problem:
     """The mean squared weighted residual of these samples as a least-squares problem."""
     leaves, structure, masks = free.nameless()
     form = Form.of(loss, structure, masks)
-    joints, rows = batch.q.shape[1], batch.q.size
-    parts = pieces(batch, max(64, MOST_NUMBERS // (starts * joints * free.size)))
+    several = [plain(data, [len(data.q)], None)] if isinstance(data, Batch) else data
+    most = max(64, MOST_NUMBERS // (starts * several[0].weight.shape[1] * free.size))
+    parts = [part for rows in several for part in rows.pieces(most)]
+    count = max(sum(rows.count for rows in several), 1)
 
     def total(function: Callable[..., Any], theta: np.ndarray) -> list[np.ndarray]:
-        found = [jax.device_get(function(form, theta, leaves, part)) for part in parts]
-        return [np.asarray(sum(values)) / rows for values in zip(*found, strict=True)]
+        found = [jax.device_get(function(form, theta, leaves, *part)) for part in parts]
+        return [np.asarray(sum(values)) / count for values in zip(*found, strict=True)]
 
     def loss_of(theta: np.ndarray) -> np.ndarray:
         return total(lambda *arguments: (_squares(*arguments),), theta)[0]
 
-    return Problem(loss_of, lambda theta: Normal(*total(_sums, theta)), rows)
+    return Problem(loss_of, lambda theta: Normal(*total(_sums, theta)), count)
 
 
 @partial(jax.jit, static_argnums=0)
-def _residuals(form: Form, theta: Array, leaves: list[Array], batch: Batch) -> Float[Array, "sample n"]:
-    return over_samples(residual_kernel(form))(theta, leaves, *batch)
+def _residuals(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
+) -> Float[Array, "row n"]:
+    return through(low_pass, over_samples(residual_kernel(form))(theta, leaves, *batch))
 
 
-def residuals(loss: str, free: Unknowns, batch: Batch, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "sample n"]:
+def residuals(loss: str, free: Unknowns, rows: Rows, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "row n"]:
     """The weighted residuals of one θ."""
     leaves, structure, masks = free.nameless()
-    return np.asarray(_residuals(Form.of(loss, structure, masks), jnp.asarray(theta), leaves, batch))
+    form = Form.of(loss, structure, masks)
+    return np.asarray(_residuals(form, jnp.asarray(theta), leaves, rows.batch, rows.low_pass))

@@ -7,7 +7,8 @@ from jaxtyping import Float
 
 from diffnea.identify import gradient
 from diffnea.identify.least_squares import FLOOR, Descent, Problem, minimise, pull_back
-from diffnea.identify.residuals import Batch, problem, residuals
+from diffnea.identify.residuals import problem, residuals
+from diffnea.identify.rows import Batch, Rows
 from diffnea.identify.starts import spread
 from diffnea.identify.unknowns import Unknowns
 
@@ -32,7 +33,7 @@ class Found:
     history: tuple[float, ...]
     converged: bool
     notes: tuple[str, ...]
-    weight: Float[np.ndarray, "sample n"]  # of each residual of all fitted data, outliers weighted down
+    rows: tuple[Rows, ...]  # all fitted data, outliers weighted down
 
     @property
     def finite(self) -> bool:
@@ -42,12 +43,16 @@ class Found:
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be fitted: training part, validation part, and both; from which starts."""
+    """What is to be fitted: training part, validation part, and both; from which starts.
+
+    The parts and `whole` are samples as they are, `rows` what the last steps see of both.
+    """
 
     loss: str
     free: Unknowns
     train: Batch
     validation: Batch
+    rows: tuple[Rows, ...]  # of both
     whole: Batch
     starts: Float[np.ndarray, "starts p"]
     prior: Float[np.ndarray, " p"] | None  # where numbers go that the data do not determine
@@ -127,12 +132,12 @@ def _by_long_adam(task: Task) -> Found:
 
 def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...], iterations: int) -> Found:
     """All data, from one θ; outliers weighted down where asked; what is not determined goes back to the prior."""
-    whole = problem(task.loss, task.free, task.whole, 1)
+    rows = task.rows
+    whole = problem(task.loss, task.free, rows, 1)
     run = minimise(whole, theta, iterations)
-    batch = task.whole
     for _ in range(HUBER_ROUNDS if task.robust and np.isfinite(run.loss[0]) else 0):
-        batch = without_outliers(task, run.theta[0])
-        whole = problem(task.loss, task.free, batch, 1)
+        rows = tuple(without_outliers(task, each, run.theta[0]) for each in task.rows)
+        whole = problem(task.loss, task.free, rows, 1)
         run = minimise(whole, run.theta, iterations)
     arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
     if task.prior is not None and np.isfinite(run.loss[0]):
@@ -144,18 +149,16 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
             f"Levenberg-Marquardt still made progress after {iterations} iterations; give more data, or learn less",
         )
     found = _found(task, run, 0, notes)
-    return replace(found, history=(*history, *run.history), converged=arrived, weight=batch.weight)
+    return replace(found, history=(*history, *run.history), converged=arrived, rows=rows)
 
 
 def _found(task: Task, run: Descent, which: int, notes: tuple[str, ...]) -> Found:
-    return Found(
-        run.theta[which], float(run.loss[which]), run.history, bool(run.converged[which]), notes, task.whole.weight
-    )
+    return Found(run.theta[which], float(run.loss[which]), run.history, bool(run.converged[which]), notes, task.rows)
 
 
-def without_outliers(task: Task, theta: Float[np.ndarray, " p"]) -> Batch:
-    """The same data with residuals beyond Huber's limit weighted down, by each joint's own spread."""
-    wrong = residuals(task.loss, task.free, task.whole, theta)
-    spread = 1.4826 * np.median(np.abs(wrong), axis=0)
+def without_outliers(task: Task, rows: Rows, theta: Float[np.ndarray, " p"]) -> Rows:
+    """The same rows with residuals beyond Huber's limit weighted down, by each joint's own spread."""
+    wrong = residuals(task.loss, task.free, rows, theta)
+    spread = 1.4826 * np.median(np.abs(wrong[rows.weight.any(axis=1)]), axis=0)
     share = HUBER * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
-    return task.whole._replace(weight=task.whole.weight * np.sqrt(np.minimum(share, 1.0)))
+    return rows.weighted(np.sqrt(np.minimum(share, 1.0)))

@@ -4,12 +4,16 @@ The noise in a sum of scores `Jᵀ r` is read off its slow cosines: each weights
 as uncertain as the sum itself, but not set to zero by the fit. The estimate is consistent whatever the noise's spectrum
 and whether or not it changes with the state, and its few cosines are Student's degrees of freedom (Lazarus, Lewis,
 Stock, Watson 2018: HAR inference, recommendations for practice).
+
+Where a short burst of motion carries most of what is known, all slow cosines see it alike, and the fit has set its
+score to zero. So beside them stands what stationary noise of the residuals' own spectrum would do; the larger counts.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.fft import next_fast_len
 from scipy.special import stdtrit  # scipy.stats has it too, and takes half a second to import
 
 # A correlation is over when it stays below its own noise for this many samples.
@@ -17,8 +21,8 @@ _QUIET = 10
 # Cosines must be slow against the noise's memory: this many memories in the shortest half wave.
 _MEMORIES = 4
 _FEWEST = 4
-# Noise with a memory of no more samples than this is taken as white.
-_WHITE = 1.0
+# Correlations of stationary noise are trusted less and less up to this many memories.
+_TRUSTED = 4
 
 
 @dataclass(frozen=True)
@@ -35,19 +39,14 @@ class Uncertainty:
     """Covariance of the estimates and Student's degrees of freedom of their standard deviations."""
 
     covariance: Float[np.ndarray, "r r"]
+    stationary: Float[np.ndarray, "r r"]  # the same if the noise were stationary
     degrees: float
     root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
-    white: float = 0.0  # the variance of the noise where it is white, 0 where it is not
 
     def std(self, weights: Float[np.ndarray, "*k r"]) -> Float[np.ndarray, "*k"]:
-        """The standard deviation of weighted sums of the estimates.
-
-        Where the noise is white it is no less than that says: few samples may carry most of what is known of a
-        quantity, and then their own residuals tell too little of their noise.
-        """
-        robust = np.einsum("...i,ij,...j->...", weights, self.covariance, weights)
-        plain = self.white * np.sum((weights @ self.root) ** 2, axis=-1)
-        return np.asarray(np.sqrt(np.maximum(robust, plain)))
+        """The standard deviation of weighted sums of the estimates: the larger of the two."""
+        both = [np.einsum("...i,ij,...j->...", weights, each, weights) for each in (self.covariance, self.stationary)]
+        return np.asarray(np.sqrt(np.maximum(*both)))
 
     def quantile(self, level: float = 0.95) -> float:
         """How many standard deviations reach to the ends of an interval."""
@@ -70,8 +69,7 @@ def noise(
         memory = float(_memory(correlation, rows, shortest))
         total = max(1.0, 1 + 2 * float(correlation[1 : int(2 * memory)].sum()))
     effective = rows / total
-    left = max(rows - unknowns, 1)
-    return Noise(float(residuals @ residuals) / left, memory, effective)
+    return Noise(float(residuals @ residuals) / max(rows - unknowns, 1), memory, effective)
 
 
 def _correlation(residuals, joint, sample, segment) -> tuple[np.ndarray, int]:
@@ -107,6 +105,7 @@ def _memory(correlation: np.ndarray, rows: int, longest: int) -> int:
 def uncertainty(
     jacobian: Float[np.ndarray, "rows r"],
     residuals: Float[np.ndarray, " rows"],
+    joint: Int[np.ndarray, " rows"],
     sample: Int[np.ndarray, " rows"],
     segment: Int[np.ndarray, " rows"],
     found: Noise,
@@ -119,13 +118,15 @@ def uncertainty(
     orthogonal, triangle = np.linalg.qr(jacobian / scale)
     # A residual is smaller than its noise by its leverage (MacKinnon and White's HC2).
     leverage = np.minimum(np.sum(orthogonal**2, axis=1), 0.9)
-    scores = orthogonal * (residuals / np.sqrt(1 - leverage))[:, None]
+    noisy = residuals / np.sqrt(1 - leverage)
+    scores = orthogonal * noisy[:, None]
     meat, degrees = _slow(scores, sample, segment, found.memory) if ordered else _independent(scores, sample, segment)
     # The fit takes up part of the noise: what is left is smaller than what was there.
-    left = max(found.effective_samples - count, 1.0)
     back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
-    white = found.variance if found.memory <= _WHITE else 0.0
-    return Uncertainty(back @ meat @ back.T * found.effective_samples / left, degrees, back, white)
+    taken = found.effective_samples / max(found.effective_samples - count, 1.0)
+    reach = _TRUSTED * found.memory if found.memory > 1 else 1.0
+    steady = _stationary(orthogonal, noisy, joint, sample, segment, reach)
+    return Uncertainty(back @ meat @ back.T * taken, back @ steady @ back.T, degrees, back)
 
 
 def _slow(scores, sample, segment, memory: float) -> tuple[np.ndarray, float]:
@@ -148,3 +149,32 @@ def _independent(scores, sample, segment) -> tuple[np.ndarray, float]:
     """The same for samples without order: joints of one sample may be correlated, samples are not."""
     sums = np.stack([scores[rows].sum(axis=0) for rows in _groups(segment, sample)])
     return sums.T @ sums, max(float(len(sums) - scores.shape[1]), 1.0)
+
+
+def _stationary(orthogonal, noisy, joint, sample, segment, reach: float) -> np.ndarray:
+    """The variance of the sum of scores under stationary noise, with the residuals' correlations up to `reach` samples.
+
+    `Σ_ts Q_tᵀ γ(s − t) Q_s`, by Fourier transforms: joints are correlated too.
+    """
+    groups, joints = _groups(segment), int(joint.max(initial=0)) + 1
+    longest = max(int(np.ptp(sample[rows])) + 1 for rows in groups)
+    size = int(next_fast_len(longest + int(np.ceil(reach)), real=True) or 0)
+    power, waves = np.zeros((size // 2 + 1, joints, joints), complex), []
+    for rows in groups:
+        place = sample[rows] - sample[rows].min(), joint[rows]
+        series = np.zeros((longest, joints, 1 + orthogonal.shape[1]))
+        series[place] = np.column_stack([noisy[rows], orthogonal[rows]])
+        wave = np.fft.rfft(series, size, axis=0)
+        power += np.einsum("fj,fk->fjk", wave[:, :, 0], wave[:, :, 0].conj())
+        waves.append(wave[:, :, 1:])
+    lags = np.fft.irfft(power, size, axis=0) * _parzen(size, reach)[:, None, None] * joints / len(noisy)
+    spectrum = np.fft.rfft(lags, axis=0)
+    twice = np.where((np.arange(len(spectrum)) == 0) | (2 * np.arange(len(spectrum)) == size), 1.0, 2.0) / size
+    sums = [np.einsum("fjr,fjk,fks->rs", w.conj(), spectrum * twice[:, None, None], w, optimize=True) for w in waves]
+    return np.real(sum(sums, start=np.zeros(())))
+
+
+def _parzen(size: int, reach: float) -> np.ndarray:
+    """Parzen's window over the lags of a transform of this size: no spectrum seen through it is negative."""
+    lag = np.minimum(np.arange(size), size - np.arange(size)) / reach
+    return np.where(lag <= 0.5, 1 - 6 * lag**2 * (1 - lag), np.where(lag <= 1, 2 * (1 - np.minimum(lag, 1)) ** 3, 0.0))

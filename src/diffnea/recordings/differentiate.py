@@ -68,7 +68,7 @@ def smooth(recording: Recording, bandwidth: Bandwidth = None) -> Smoothed:
     if not is_regular(recording):
         raise RecordingError("its sampling is irregular; use prepare(recording), or regular(recording) first")
     q, wraps = unwrap(recording)
-    found = _joint_by_joint(q, recording.duration / (len(recording) - 1), bandwidth)
+    found = joint_by_joint(q, recording.duration / (len(recording) - 1), bandwidth)
     edge = max(each.edge for each in found)
     kept = slice(edge, len(q) - edge)
     joints = tuple(_describe(each, k, recording, wraps[k], len(q) - 2 * edge) for k, each in enumerate(found))
@@ -78,14 +78,15 @@ def smooth(recording: Recording, bandwidth: Bandwidth = None) -> Smoothed:
     return Smoothed(changed, np.column_stack([each.q for each in found])[kept], joints, edge)
 
 
-def _joint_by_joint(q: np.ndarray, dt: float, bandwidth: Bandwidth) -> list[Derivatives]:
+def joint_by_joint(q: np.ndarray, dt: float, bandwidth: Bandwidth) -> list[Derivatives]:
+    """Each column smoothed and differentiated; the bandwidth as `differentiate` takes it."""
     if isinstance(bandwidth, str):
         if bandwidth != COMMON:
             raise RecordingError(f'bandwidth is "{bandwidth}"; give numbers in Hz, or "{COMMON}"')
-        found = _joint_by_joint(q, dt, None)
+        found = joint_by_joint(q, dt, None)
         # A joint that only trembles says nothing about how fast the others move.
         moving = [each.bandwidth for each in found if np.std(each.qdd) > MOVING * each.qdd_std]
-        return _joint_by_joint(q, dt, min(moving)) if moving else found
+        return joint_by_joint(q, dt, min(moving)) if moving else found
     corners = np.broadcast_to(np.array(np.nan if bandwidth is None else bandwidth, float), q.shape[1:])
     if (corners <= 0).any():
         raise RecordingError(f"bandwidth is {bandwidth}; give positive numbers in Hz")

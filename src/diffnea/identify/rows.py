@@ -1,0 +1,124 @@
+"""Rows: what least squares sees of the data, samples as they are or equations of motion through one low-pass.
+
+Accelerations from noisy positions are noise above some frequency. Smoothing the states so far would bias equations
+that are not linear in them. So states are smoothed little, and the equations, their residuals and slopes alike, are
+low-passed and thinned out.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+# The low-pass is a sinc as long as this over its corner (rad a sample) under Kaiser's window: whole up to half the
+# corner, and nothing left (50 dB) where a row in so many samples would alias.
+LENGTH, WINDOW, ALIAS = 12.6, 4.5, 1.55
+# The highest corner: commands that are held make accelerations jump, and these have no derivative near the top.
+HIGHEST = 0.4 * math.pi
+
+
+class Batch(NamedTuple):
+    """Samples to fit: states, accelerations, the last commands (newest first), and the weight of each residual."""
+
+    q: Any  # (sample, n), as all but u
+    qd: Any
+    qdd: Any
+    u: Any  # (sample, late, n)
+    weight: Any
+
+    def take(self, rows: Any) -> "Batch":
+        """Some of the samples."""
+        return Batch(*(array[rows] for array in self))
+
+
+class LowPass(NamedTuple):
+    """A filter over blocks of samples, one row for every `blocks` of them, each a block after the last."""
+
+    taps: Any  # (blocks, size of a block)
+    weight: Any  # (row, n), 0 where a row reaches over two recordings
+
+
+def taps_of(corner: float) -> Float[np.ndarray, "blocks size"]:
+    """The low-pass of this corner, rad a sample."""
+    corner = min(corner, HIGHEST)
+    size = max(1, int(math.pi / (ALIAS * corner)))
+    blocks = math.ceil(LENGTH / (corner * size))
+    place = np.arange(blocks * size) - (blocks * size - 1) / 2
+    taps = np.sinc(corner * place / np.pi) * np.kaiser(len(place), WINDOW)
+    return (taps / taps.sum()).reshape(blocks, size)
+
+
+def through(low_pass: LowPass | None, values: Float[Array, "sample n ..."]) -> Float[Array, "row n ..."]:
+    """Residuals, or their slopes, as they are or filtered."""
+    if low_pass is None:
+        return values
+    blocks, size = low_pass.taps.shape
+    count = values.shape[0] // size - blocks + 1
+    parts = jnp.tensordot(low_pass.taps, values.reshape(-1, size, *values.shape[1:]), ((1,), (1,)))
+    rows = sum((parts[k, k : k + count] for k in range(1, blocks)), start=parts[0, :count])
+    return rows * low_pass.weight.reshape(*low_pass.weight.shape, *[1] * (values.ndim - 2))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Samples, the filter of their equations (None: none), and where each row comes from."""
+
+    batch: Batch
+    low_pass: LowPass | None
+    sample: Int[np.ndarray, " row"]  # index in time within the recording
+    segment: Int[np.ndarray, " row"]  # which recording
+    dt: float | None  # time between rows
+
+    @property
+    def weight(self) -> Float[np.ndarray, "row n"]:
+        """Of each row."""
+        return self.batch.weight if self.low_pass is None else self.low_pass.weight
+
+    def weighted(self, share: Float[np.ndarray, "row n"]) -> "Rows":
+        """The same with rows that count less."""
+        if self.low_pass is None:
+            return replace(self, batch=self.batch._replace(weight=self.batch.weight * share))
+        return replace(self, low_pass=self.low_pass._replace(weight=self.low_pass.weight * share))
+
+    @property
+    def count(self) -> int:
+        """How many residuals there are."""
+        return int(np.count_nonzero(self.weight.any(axis=1))) * self.weight.shape[1]
+
+    def pieces(self, most: int) -> list[tuple[Batch, LowPass | None]]:
+        """Pieces of about `most` samples and of one shape; what fills the last one up does not count."""
+        blocks, size = (1, 1) if self.low_pass is None else self.low_pass.taps.shape
+        count = len(self.weight)
+        number = -(-count * size // most)
+        each = -(-count // number)
+        return [self._piece(k * each, each, blocks, size) for k in range(number)]
+
+    def _piece(self, first: int, count: int, blocks: int, size: int) -> tuple[Batch, LowPass | None]:
+        places = np.arange(first * size, (first + count + blocks - 1) * size)
+        batch = self.batch.take(np.minimum(places, len(self.batch.q) - 1))
+        over = max(0, first + count - len(self.weight))
+        weight = np.concatenate([self.weight[first : first + count], np.zeros((over, self.weight.shape[1]))])
+        if self.low_pass is None:
+            return batch._replace(weight=weight), None
+        return batch, self.low_pass._replace(weight=weight)
+
+
+def plain(batch: Batch, lengths: list[int], dt: float | None) -> Rows:
+    """One row a sample and joint, of recordings of these lengths."""
+    sample = np.concatenate([np.arange(length) for length in lengths])
+    return Rows(batch, None, sample, np.repeat(np.arange(len(lengths)), lengths), dt)
+
+
+def filtered(batch: Batch, lengths: list[int], dt: float, taps: Float[np.ndarray, "blocks size"]) -> Rows:
+    """Equations through a low-pass, of recordings that have whole blocks each."""
+    blocks, size = taps.shape
+    assert all(length % size == 0 for length in lengths)
+    segment = np.repeat(np.arange(len(lengths)), [length // size for length in lengths])
+    last = segment[blocks - 1 :]
+    segment = segment[: len(last)]
+    weight = np.tile((segment == last)[:, None].astype(float), (1, batch.q.shape[1]))
+    sample = np.arange(len(segment)) - np.searchsorted(segment, segment)
+    return Rows(batch, LowPass(taps, weight), sample, segment, size * dt)
