@@ -56,7 +56,7 @@ def fitted(folder):
 def test_a_fit_finds_the_truth_and_writes_the_users_file(fitted):
     _, result, out = fitted
     assert result["verdict"] == "accepted"
-    assert {"fit.json", "weights.npz", "identified.urdf", "identified.xml"} <= set(result["files"])
+    assert {"fit.json", "weights.npz", "identified.urdf", "identified.xml", "report.html"} <= set(result["files"])
     found = dn.load_robot(out / "identified.urdf")
     assert "the user's own words" in (out / "identified.urdf").read_text()
     assert float(found.inertia.parameters[0, 3]) == pytest.approx(-0.2 * TRUE_MASS, rel=0.01)

@@ -4,22 +4,16 @@ import csv
 import re
 import xml.etree.ElementTree as xml
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from benchmark_records import made_up, write_benchmark
+from browser import chromium, opened
 
 from diffnea import report
 from diffnea.benchmark import Cell, cells, records
 from diffnea.report import charts
 from diffnea.report.claims import beyond, claims
-
-CHROMIUM = Path("/usr/bin/chromium")
-QUIET = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
 
 
 @pytest.fixture(scope="module")
@@ -193,23 +187,12 @@ def test_an_edited_record_is_not_reported(tmp_path):
 
 @pytest.fixture(scope="module")
 def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if not CHROMIUM.exists():
-        pytest.skip(f"no Chromium at {CHROMIUM}")
-    with playwright.sync_playwright() as started:
-        browser = started.chromium.launch(executable_path=str(CHROMIUM), args=QUIET)
-        yield browser
-        browser.close()
+    yield from chromium()
 
 
 @pytest.fixture
 def page(browser, runs):
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.said, page.asked = [], []
-    page.on("console", lambda message: page.said.append(message.text))
-    page.on("pageerror", lambda error: page.said.append(str(error)))
-    page.on("request", lambda request: page.asked.append(request.url))
-    page.goto((runs / "report.html").as_uri())
+    page = opened(browser, runs / "report.html")
     yield page
     page.close()
 

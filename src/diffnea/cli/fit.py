@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from tyro.conf import Positional
 
-from diffnea import identify
+from diffnea import identify, report
 from diffnea.cli import inputs
 from diffnea.cli.words import fit_in_words
 
@@ -75,6 +75,8 @@ class Fit:
                 robust=self.robust or None,
             )
             fit.save(self.out)
+            if report.can_render():
+                report.fit(self.out)
         names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
         return self._result(fit, robot, len(data), samples, names) | {"seconds": round(time.perf_counter() - began, 2)}
 

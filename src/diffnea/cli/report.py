@@ -1,20 +1,29 @@
-"""`diffnea report`: the HTML page of what is in a folder."""
+"""`diffnea report`: the HTML page of what is in a folder, or of two fits beside each other."""
 
 import webbrowser
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tyro.conf import Positional
 
 from diffnea import report
+from diffnea.cli import inputs
+from diffnea.cli.words import comparison_in_words
 
 
 @dataclass(frozen=True)
 class Report:
-    """Write the HTML page of a benchmark's folder, its results.csv and its figures."""
+    """Write the HTML page of a fit's or a benchmark's folder, or compare two fits.
 
-    folder: Positional[str]
-    """The folder of a benchmark."""
+    One folder: its report.html, and for a benchmark results.csv and figures too. Two folders of fits: both beside each
+    other, here and as a page.
+    """
+
+    folders: Positional[tuple[str, ...]]
+    """The folder of a fit or of a benchmark, or two folders of fits."""
+    out: str = "comparison.html"
+    """The page of a comparison; a single folder keeps its own."""
     open: bool = False
     """Show the page in a browser."""
     json: bool = False
@@ -23,11 +32,23 @@ class Report:
     """Show where in the program an error came from."""
 
     def run(self) -> dict[str, Any]:
-        page = report.benchmark(self.folder)
+        inputs.double_precision()
+        result = self._one(*self.folders) if len(self.folders) == 1 else self._two()
         if self.open:
-            webbrowser.open(page.resolve().as_uri())
-        return {"folder": self.folder, "report": str(page)}
+            webbrowser.open(Path(result["report"]).resolve().as_uri())
+        return result
+
+    def _one(self, folder: str) -> dict[str, Any]:
+        is_fit = (Path(folder) / "fit.json").exists()
+        page = report.fit(folder) if is_fit else report.benchmark(folder)
+        return {"folder": folder, "report": str(page)}
+
+    def _two(self) -> dict[str, Any]:
+        if len(self.folders) != 2:
+            raise ValueError(f"report: {len(self.folders)} folders; give one, or two fits to compare")
+        page = report.comparison_page(*self.folders, self.out)
+        return {"folders": list(self.folders), "report": str(page), **report.compare(*self.folders).to_dict()}
 
     def summary(self, result: dict[str, Any]) -> str:
-        """The result in a line for a person."""
-        return result["report"]
+        """The result for a person."""
+        return comparison_in_words(result) if "sides" in result else result["report"]

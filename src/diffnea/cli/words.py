@@ -3,21 +3,24 @@
 from collections.abc import Sequence
 from typing import Any
 
+from diffnea.report.wording import DEGREE, count, length, listed, number
+
 # More lines than this of one kind are counted instead.
 _SHOWN = 20
-_DEGREE = 57.29577951308232
 
 
 def fit_in_words(result: dict[str, Any]) -> str:
     """The outcome of a fit: verdict, errors on data that were not fitted, what the data determine, where it is."""
     head = (
-        f"{result['robot']}: learned {_listed(result['learned'])} with actuator {result['actuator']} from "
+        f"{result['robot']}: learned {listed(result['learned'])} with actuator {result['actuator']} from "
         f"{count(result['recordings'], 'recording')} ({result['samples']} samples) in {result['seconds']:.1f} s"
     )
     lines = [head, *notes(result["notes"], result["names"]), ""]
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
     lines += [*errors(result), "", *known(result["identifiable"]), *unknown(result["unknown"]), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
+    if "report.html" not in result["files"]:
+        lines.append("no report.html, which needs jinja2: pip install 'diffnea[report]'")
     return "\n".join(lines)
 
 
@@ -48,11 +51,6 @@ def _lengths(values: Sequence[float], result: dict[str, Any]) -> list[str]:
     return [length(value, sliding) for value, sliding in zip(values, result["sliding"], strict=True)]
 
 
-def length(value: float, sliding: bool) -> str:
-    """A position or an error of one, as a person reads it."""
-    return f"{1e3 * value:.3g} mm" if sliding else f"{_DEGREE * value:.3g}°"
-
-
 def known(combinations: Sequence[dict[str, Any]]) -> list[str]:
     """What the data determine, with intervals."""
     if not combinations:
@@ -70,24 +68,10 @@ def unknown(sentences: Sequence[str]) -> list[str]:
     return ["the data do not tell", *(f"  {sentence}" for sentence in sentences)] if sentences else []
 
 
-def number(value: float | None) -> str:
-    """Four digits, or a word for what is not finite."""
-    return "?" if value is None else f"{value:.4g}"
-
-
-def count(items: int, word: str) -> str:
-    """As "1 recording" and "3 recordings"."""
-    return f"{items} {word}" if items == 1 else f"{items} {word}s"
-
-
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows of cells as aligned lines."""
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
 def check_in_words(result: dict[str, Any]) -> str:
@@ -116,7 +100,7 @@ def _expected(combinations: Sequence[dict[str, Any]]) -> list[str]:
 def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[str]:
     rows = [["  joint", "from", "to", "fastest", "moving", "reversals", "noise", "encoder step", "acceleration"]]
     for joint, slides in zip(joints, sliding, strict=True):
-        scale, unit = (1e3, " mm") if slides else (_DEGREE, "°")
+        scale, unit = (1e3, " mm") if slides else (DEGREE, "°")
         lengths = [f"{scale * joint[key]:.4g}{unit}" for key in ("lowest", "highest")]
         small = [f"{scale * joint[key]:.2g}{unit}" if joint[key] else "–" for key in ("noise", "encoder_step")]
         quality = f"{joint['signal_to_noise']:.3g} × noise"
@@ -149,3 +133,21 @@ def _before_and_after(result: dict[str, Any]) -> list[str]:
         rows.append([f"  {each['formula']}", number(each["value"]), *cells, each["unit"]])
     more = len(result["combinations"]) - _SHOWN
     return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])
+
+
+def comparison_in_words(result: dict[str, Any]) -> str:
+    """Two fits: verdicts, errors by horizon, the numbers that differ."""
+    names = [side["name"] for side in result["sides"]]
+    rows = [["", *names], ["verdict", *(side["verdict"] for side in result["sides"])]]
+    for horizon, errors in zip(result["horizons"], result["errors"], strict=True):
+        for k, joint in enumerate(result["joints"]):
+            cells = [length(side[k], result["sliding"][k]) for side in errors]
+            rows.append([f"{horizon:g} s ahead: {joint}", *cells])
+    apart = [each for each in result["numbers"] if each["differs"]]
+    for each in apart[:_SHOWN]:
+        cells = [f"{number(v)} ± {number(1.96 * s, 2)}" for v, s in zip(each["values"], each["stds"], strict=True)]
+        rows.append([f"{each['name']} [{each['unit']}]", *cells])
+    agree = sum(each["differs"] is False for each in result["numbers"])
+    told = f"{count(len(apart), 'determined number')} differ, {agree} agree"
+    more = [f"the first {_SHOWN} of them are above"] if len(apart) > _SHOWN else []
+    return "\n".join([result["conclusion"], "", *columns(rows), "", told, *more, result["report"]])

@@ -17,6 +17,7 @@ from diffnea.formats import RobotFileError, save_robot
 from diffnea.identify import modules
 from diffnea.identify.combinations import Combination
 from diffnea.identify.fit import Fit
+from diffnea.identify.held_out import HeldOut, from_arrays, to_arrays
 from diffnea.identify.knowledge import Knowledge
 from diffnea.identify.precision import double_precision
 from diffnea.identify.scoring import Score
@@ -26,7 +27,7 @@ from diffnea.models import Model
 from diffnea.robot import Robot
 
 FORMAT = 1
-FIT, WEIGHTS = "fit.json", "weights.npz"
+FIT, WEIGHTS, HELD_OUT = "fit.json", "weights.npz", "held_out.npz"
 
 
 class FitFileError(ValueError):
@@ -43,11 +44,24 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
     arrays: dict[str, np.ndarray] = {}
     content = _content(fit, modules.pack(fit.model, arrays))
     content["consistent"] = None if fit.consistent is fit.model else modules.pack(fit.consistent, arrays)
+    content["held_out"] = None if fit.held_out is None else _kept(fit.held_out, arrays, out)
     _place(out / WEIGHTS, lambda path: np.savez(path, **arrays))  # pyright: ignore[reportArgumentType]
     if isinstance(fit.consistent, Model):
         content["robot_files"] = _robots(fit.consistent, out)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     _place(out / FIT, lambda path: path.write_text(text, encoding="utf-8"))
+
+
+def _kept(kept: HeldOut, arrays: dict[str, np.ndarray], out: Path) -> dict[str, Any]:
+    """Data that were not fitted go into a file of their own; the start is a model like the fitted one."""
+    tracks, signals = to_arrays(kept)
+    _place(out / HELD_OUT, lambda path: np.savez_compressed(path, **signals))  # pyright: ignore[reportArgumentType]
+    return {"tracks": tracks, "start": modules.pack(_sourceless(kept.start), arrays)}
+
+
+def _sourceless(model: Any) -> Any:
+    """The text of the robot file is kept once, with the fitted model."""
+    return replace(model, robot=replace(model.robot, source=None)) if isinstance(model, Model) else model
 
 
 def _place(path: Path, write: Any) -> None:
@@ -67,6 +81,7 @@ def _content(fit: Fit, model: Any) -> dict[str, Any]:
         "table": _plain(known.table.to_dicts()),
         "identifiable": _plain([each.to_dict() for each in known.identifiable]),
         "unknown": list(known.unknown),
+        "counts": known.counts,
         "notes": list(fit.notes),
         "loss": _plain(fit.loss),
         "history": _plain(list(fit.history)),
@@ -126,8 +141,13 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
     place = Path(folder)
     content = _read_json(place / FIT)
     arrays = _read_arrays(place / WEIGHTS)
+    signals = _read_arrays(place / HELD_OUT) if content.get("held_out") and (place / HELD_OUT).exists() else None
     try:
-        return _rebuilt(content, arrays)
+        fit = _rebuilt(content, arrays)
+        if signals is None:  # a page can do without
+            return fit
+        kept = content["held_out"]
+        return replace(fit, held_out=from_arrays(modules.unpack(kept["start"], arrays), kept["tracks"], signals))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise FitFileError(f"{place / FIT}: {_line(error)}; give a folder written by fit.save") from None
 
@@ -136,7 +156,7 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
     metrics = {name: part and _score(_number(part)) for name, part in content["metrics"].items()}
     table = restored(_number(content["table"]))
     combinations = tuple(Combination(**_nan(_number(each))) for each in content["identifiable"])
-    known = Knowledge(table, combinations, tuple(content["unknown"]))
+    known = Knowledge(table, combinations, tuple(content["unknown"]), content.get("counts"))
     model = modules.unpack(content["model"], arrays)
     return Fit(
         model=model,

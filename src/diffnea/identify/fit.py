@@ -13,6 +13,7 @@ from diffnea.actuators import AbstractActuator
 from diffnea.identify import search, trajectory
 from diffnea.identify.combinations import Combination
 from diffnea.identify.data import Data, Split, Track, batch, equations, split
+from diffnea.identify.held_out import HeldOut, held_out
 from diffnea.identify.knowledge import Knowledge, knowledge, linearised
 from diffnea.identify.linear import FRICTION, regress
 from diffnea.identify.linearised import Linearised
@@ -48,6 +49,7 @@ class Fit:
     config: dict[str, Any]
     consistent: Any = field(repr=False)  # the nearest physical model: the same but for method linear
     knowledge: Callable[[], Knowledge] = field(repr=False)
+    held_out: HeldOut | None = field(default=None, repr=False)  # for the page
 
     @cached_property
     def known(self) -> Knowledge:
@@ -271,12 +273,13 @@ class _Plan:
             loss=outcome.loss,
             history=outcome.history,
             notes=(*parts.notes, f"kept back: {parts.kept_back}", *outcome.notes),
-            config=self._config(free),
+            config=self._config(free, parts),
             consistent=outcome.consistent or outcome.model,
             knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),
+            held_out=held_out(before, parts, _spread(parts.fitted)),
         )
 
-    def _config(self, free: Unknowns) -> dict[str, Any]:
+    def _config(self, free: Unknowns, parts: Split) -> dict[str, Any]:
         given = self.actuator if isinstance(self.actuator, str) else type(self.actuator).__name__
         return {
             "robot": getattr(self.given, "name", type(self.given).__name__),
@@ -289,6 +292,8 @@ class _Plan:
             "robust": self.robust,
             "starts": self.starts,
             "steps": self.steps,
+            "samples": sum(map(len, (*parts.fitted, *parts.test))),
+            "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
         }
 
 

@@ -1,7 +1,8 @@
-"""Charts as SVG text: lines over time, dots on a scale, bars. Colours are CSS classes, so that they follow the theme.
+"""Charts as SVG text: lines and clouds of points, dots on a scale, bars.
 
-Drawn here and not in the browser: a page of several hundred curves opens at once, prints as it looks, and each chart is
-also a file. The page's script adds what answers to the pointer.
+Colours are CSS classes, so that they follow the theme. Drawn here and not in the browser: a page of several hundred
+curves opens at once, prints as it looks, and each chart is also a file. The page's script adds what answers to the
+pointer.
 """
 
 import math
@@ -22,6 +23,7 @@ class Line:
     y: np.ndarray
     kind: str
     name: str
+    points: bool = False  # a cloud of points in place of a curve
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Panel:
     y_label: str
     lines: Sequence[Line]
     y_range: tuple[float, float]
+    log: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,18 @@ class Row:
     values: Sequence[tuple[float, str, str]]
 
 
-def lines(panels: Sequence[Panel], x_label: str, title: str, width: float = 360.0, height: float = 112.0) -> str:
-    """Panels below each other over one x axis."""
+def lines(
+    panels: Sequence[Panel],
+    x_label: str,
+    title: str,
+    width: float = 360.0,
+    height: float = 112.0,
+    log: bool = False,
+) -> str:
+    """Panels below each other over one x axis, which is logarithmic where asked."""
     spans = [line.x for panel in panels for line in panel.lines if len(line.x)]
-    low, high = (min(x[0] for x in spans), max(x[-1] for x in spans)) if spans else (0.0, 1.0)
-    across = _Scale(float(low), float(high), MARGIN, width - 8)
+    low, high = (min(x.min() for x in spans), max(x.max() for x in spans)) if spans else (0.0, 1.0)
+    across = _Scale(float(low), float(high), MARGIN, width - 8, log)
     parts = []
     for k, panel in enumerate(panels):
         top = 8.0 + k * (height + 12)
@@ -116,6 +126,7 @@ class _Scale:
 
     def map(self, values: np.ndarray) -> np.ndarray:
         """As the scale itself, without an edge: the frame cuts."""
+        values = np.log10(np.maximum(values, 1e-300)) if self.log else values
         share = (
             np.clip(values, self.low - 3 * (self.high - self.low), self.high + 3 * (self.high - self.low))
         ) - self.low
@@ -124,25 +135,32 @@ class _Scale:
     def ticks(self, count: int) -> list[tuple[float, str]]:
         if self.log:
             stride = max(1, math.ceil((self.high - self.low) / count))
-            powers = range(math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9) + 1)
-            return [(self(10.0**p), _power(p)) for p in powers if p % stride == 0]
+            powers = range(math.floor(self.low), math.floor(self.high + 1e-9) + 1)
+            parts = (1, 2, 5) if self.high - self.low < 1.5 else (1,)  # few powers of ten: more between them
+            marks = [(p + math.log10(m), m * 10.0**p) for p in powers if p % stride == 0 for m in parts]
+            return [(self(v), _short(v)) for at, v in marks if self.low - 1e-9 <= at <= self.high + 1e-9]
         step = _step((self.high - self.low) / count)
         first = math.ceil(self.low / step - 1e-9)
         last = math.floor(self.high / step + 1e-9)
-        return [(self(k * step), f"{k * step:.6g}") for k in range(first, last + 1)]
+        return [(self(k * step), _short(k * step)) for k in range(first, last + 1)]
 
 
-def _power(exponent: int) -> str:
-    return f"{10.0**exponent:g}" if -3 <= exponent <= 3 else "1e" + f"{exponent}".replace("-", "−")
+def _short(value: float) -> str:
+    """A tick's number in a few letters."""
+    plain = f"{value:.6g}"
+    if value == 0 or (1e-3 <= abs(value) < 1e4 and len(plain) <= 6):
+        return plain
+    digits, exponent = f"{value:.3e}".split("e")
+    return f"{float(digits):g}e{int(exponent)}"
 
 
 def _step(rough: float) -> float:
     size = 10.0 ** math.floor(math.log10(rough))
-    return next((m * size for m in (1, 2, 5) if m * size >= rough * (1 - 1e-9)), 10 * size)
+    return next((m * size for m in (1, 2, 2.5, 5) if m * size >= rough * (1 - 1e-9)), 10 * size)
 
 
 def _panel(panel: Panel, across: _Scale, top: float, height: float) -> str:
-    up = _Scale(*panel.y_range, top + height, top)
+    up = _Scale(*panel.y_range, top + height, top, panel.log)
     left, right = across.start, across.end
     parts = [f'<svg class="frame" x="{left}" y="{top}" width="{right - left}" height="{height}"']
     parts[0] += f' viewBox="{left} {top} {right - left} {height}" overflow="hidden">'
@@ -158,20 +176,21 @@ def _panel(panel: Panel, across: _Scale, top: float, height: float) -> str:
 
 
 def _curve(line: Line, across: _Scale, up: _Scale) -> str:
-    steps = list(_path(across.map(line.x), up.map(np.asarray(line.y, float))))
+    steps = list(_path(across.map(line.x), up.map(np.asarray(line.y, float)), line.points))
     name = escape(line.name)
-    return f'<path class="curve {line.kind}" data-model="{name}" d="{"".join(steps)}"><title>{name}</title></path>'
+    kind = "cloud" if line.points else "curve"
+    return f'<path class="{kind} {line.kind}" data-model="{name}" d="{"".join(steps)}"><title>{name}</title></path>'
 
 
-def _path(x: np.ndarray, y: np.ndarray) -> Iterable[str]:
-    """A path in tenths of a pixel, broken where there is no number."""
+def _path(x: np.ndarray, y: np.ndarray, points: bool) -> Iterable[str]:
+    """A path in tenths of a pixel, broken where there is no number; points are strokes without length."""
     pen = "M"
     for a, b in zip(x, y, strict=True):
         if not math.isfinite(b):
             pen = "M"
             continue
-        yield f"{pen}{a:.1f} {b:.1f}"
-        pen = "L"
+        yield f"{pen}{a:.1f} {b:.1f}{'h0' if points else ''}"
+        pen = "M" if points else "L"
 
 
 def _grid(across: _Scale, top: float, bottom: float) -> str:

@@ -3,15 +3,13 @@
 import json
 from collections.abc import Iterable, Sequence
 from datetime import date
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from diffnea.benchmark import DATASETS, MODELS, Record, records
 from diffnea.report import figures, results, tables
 from diffnea.report.claims import beyond, claims
-
-TEMPLATES = resources.files("diffnea.report") / "templates"
+from diffnea.report.html import TEMPLATES, environment, styles
 
 
 def benchmark(runs: str | Path) -> Path:
@@ -66,7 +64,7 @@ def _render(found: Sequence[Record], drawn: dict[str, Any], configuration: dict[
     sound = [record for record in found if record.error is None]
     seconds = sum(record.numbers["fit"]["seconds"] for record in sound)
     return (
-        _environment()
+        environment()
         .get_template("benchmark.html")
         .render(
             claims=claims(found),
@@ -85,9 +83,7 @@ def _render(found: Sequence[Record], drawn: dict[str, Any], configuration: dict[
             seconds=seconds,
             versions=_versions(found),
             configuration=configuration,
-            style=(TEMPLATES / "style.css").read_text(),
-            chart_style=(TEMPLATES / "chart.css").read_text(),
-            script=(TEMPLATES / "script.js").read_text(),
+            **styles(),
             today=date.today().isoformat(),
         )
     )
@@ -110,12 +106,3 @@ def _standalone(svg: str) -> str:
     style = f"<style>{(TEMPLATES / 'chart.css').read_text()}</style>"
     head, _, rest = svg.partition(">")
     return f"{head}>{style}{rest}\n"
-
-
-def _environment() -> Any:
-    try:
-        import jinja2
-    except ImportError:
-        raise ValueError("report: needs jinja2; install it with: pip install 'diffnea[report]'") from None
-    loader = jinja2.PackageLoader("diffnea.report")
-    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)

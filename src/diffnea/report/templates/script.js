@@ -37,12 +37,14 @@ function filter() {
   }
   count.textContent = `${shown} of ${results.tBodies[0].rows.length} rows`;
 }
-for (const field of filters) field.addEventListener("input", filter);
-document.getElementById("results-reset").addEventListener("click", () => {
-  for (const field of filters) field.value = "";
+if (results) {
+  for (const field of filters) field.addEventListener("input", filter);
+  document.getElementById("results-reset").addEventListener("click", () => {
+    for (const field of filters) field.value = "";
+    filter();
+  });
   filter();
-});
-filter();
+}
 
 // Charts: the model under the pointer stands out everywhere; a click keeps it.
 const pointed = document.getElementById("pointed");

@@ -1,0 +1,149 @@
+"""The page of a fit: one HTML file that needs nothing else, written from a fit's folder."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+from diffnea.benchmark.records import replace_file
+from diffnea.identify import Fit, load_fit
+from diffnea.identify.precision import double_precision
+from diffnea.models import Model
+from diffnea.report import advice, fit_figures
+from diffnea.report.evidence import Evidence, evidence
+from diffnea.report.fit_figures import Joints
+from diffnea.report.html import environment, styles
+from diffnea.report.playback import playback
+from diffnea.report.wording import count, length, listed, number
+
+PAGE = "report.html"
+MARKS = {"accepted": "yes", "no better than the start": "partly", "failed": "no"}
+
+
+def fit(folder: str | Path) -> Path:
+    """Write `report.html` into a fit's folder; returns the page's path."""
+    folder = Path(folder)
+    content = json.loads((folder / "fit.json").read_text(encoding="utf-8")) if (folder / "fit.json").exists() else {}
+    found = load_fit(folder)
+    replace_file(folder / PAGE, render(found, folder.name, content.get("versions", {})).encode())
+    return folder / PAGE
+
+
+def render(found: Fit, name: str, versions: dict[str, str]) -> str:
+    """The page as text."""
+    with double_precision():
+        seen, joints = evidence(found), Joints.of(found)
+        drawn = {} if seen is None else _figures(found, seen, joints)
+        played = None if seen is None else playback(found, seen)
+        said = [] if seen is None else advice.missed(found, seen, joints)
+    return (
+        environment()
+        .get_template("fit.html")
+        .render(
+            fit=found,
+            name=name,
+            mark=MARKS[found.verdict.status],
+            summary=summary(found, joints),
+            tiles=tiles(found, joints),
+            joints=joints,
+            errors=error_rows(found, joints),
+            quantity="torque" if seen is not None and _by_torque(found, seen) else "acceleration",
+            residual="torque" if isinstance(found.model, Model) else "acceleration",
+            figures=drawn,
+            history=fit_figures.history(found),
+            playback=None if played is None else json.dumps(played, separators=(",", ":")).replace("<", "\\u003c"),
+            runs=[] if played is None else [(run["model"], run["restart"]) for run in played["runs"]],
+            played=played,
+            missed=said,
+            advice=advice.next_recordings(found, seen, joints),
+            number=number,
+            versions=versions,
+            today=date.today().isoformat(),
+            **styles("playback.js"),
+        )
+    )
+
+
+def _by_torque(found: Fit, seen: Evidence) -> bool:
+    """Torque where every joint is driven: there it is what was commanded. Elsewhere acceleration."""
+    return isinstance(found.model, Model) and (all(seen.driven) or found.config["loss"] == "torque")
+
+
+def _figures(found: Fit, seen: Evidence, joints: Joints) -> dict[str, list[fit_figures.Figure]]:
+    physical = isinstance(found.model, Model)
+    return {
+        "horizons": fit_figures.horizons(found, joints),
+        "rollouts": fit_figures.rollouts(seen, joints),
+        "motion": fit_figures.motion(seen, joints, _by_torque(found, seen)),
+        "friction": list(fit_figures.friction(found, seen, joints)),
+        "spectra": list(fit_figures.spectra(seen, joints, physical)),
+        "velocity": list(fit_figures.leftovers(seen, joints, physical, "velocity")),
+        "position": list(fit_figures.leftovers(seen, joints, physical, "position")),
+    }
+
+
+def summary(found: Fit, joints: Joints) -> str:
+    """What was learned from what, and how well it predicts, in two sentences."""
+    config = found.config
+    names, samples = config.get("recordings", []), config.get("samples", 0)
+    data = f"{count(samples, 'sample')}" if names in ([], ["samples"]) else f"{count(len(names), 'recording')}"
+    what = "a network" if not isinstance(found.model, Model) else listed(config["learn"])
+    actuator = f" (actuator {config['actuator']})" if "actuator" in config["learn"] else ""
+    return f"Learned {what}{actuator} from {data}. {_prediction(found, joints)}"
+
+
+def _prediction(found: Fit, joints: Joints) -> str:
+    ours, theirs = found.metrics.fit, found.metrics.start
+    if not ours.horizons:
+        nmse = number(ours.nmse, 3), number(theirs.nmse, 3)
+        return f"On samples not fitted, the nMSE of accelerations is {nmse[0]}; the start's is {nmse[1]}."
+    k = _shown(ours.horizons)
+    sides = [
+        [length(v, s) for v, s in zip(side.error_joints[k], joints.sliding, strict=True)] for side in (ours, theirs)
+    ]
+    return (
+        f"On data not fitted, a prediction {ours.horizons[k]:g} s ahead is typically off by {listed(sides[0])} "
+        f"({listed(joints.names)}); the start by {listed(sides[1])}."
+    )
+
+
+def _shown(horizons: tuple[float, ...]) -> int:
+    """Which horizon headlines tell: 1 s, or the longest below it."""
+    return max([k for k, horizon in enumerate(horizons) if horizon <= 1.0], default=0)
+
+
+def tiles(found: Fit, joints: Joints) -> list[tuple[str, str]]:
+    """A few numbers to begin with, each with its words."""
+    ours, theirs = found.metrics.fit, found.metrics.start
+    rows = []
+    if ours.horizons:
+        k = _shown(ours.horizons)
+        rows.append(
+            (_times(theirs.error[k], ours.error[k]), f"smaller error than the start, {ours.horizons[k]:g} s ahead")
+        )
+        rows.append((f"{number(ours.good_for, 3)} s", "until a prediction is off by a tenth of the motion"))
+        rows.append((f"{ours.diverged} of {ours.windows}", "predictions leave all bounds"))
+    rows.append((f"{max(0.0, 1 - (ours.nmse or 0.0)):.1%}", "of accelerations explained, on data not fitted"))
+    if found.known.counts is not None:
+        counts = found.known.counts
+        rows.append((f"{counts['rank']} of {counts['unknowns']}", "learned numbers are determined by the data"))
+    return rows
+
+
+def _times(before: float, after: float) -> str:
+    ratio = before / after if after > 0 else float("inf")
+    return f"{ratio:.3g} ×" if ratio < 1e4 else "> 10⁴ ×"
+
+
+def error_rows(found: Fit, joints: Joints) -> list[tuple[str, str, list[str], str]]:
+    """The table beside the charts of horizons: one row a model and horizon."""
+    sides = {"fit": found.metrics.fit, "start": found.metrics.start}
+    sides |= {"constant velocity": found.metrics.constant_velocity, "standing still": found.metrics.standing_still}
+    rows = []
+    for k, horizon in enumerate(found.metrics.fit.horizons):
+        for name, side in sides.items():
+            if side is not None:
+                cells = [
+                    length(value, slides) for value, slides in zip(side.error_joints[k], joints.sliding, strict=True)
+                ]
+                rows.append((f"{horizon:g} s", name, cells, number(side.error[k], 3)))
+    return rows

@@ -1,0 +1,28 @@
+"""Numbers and lists as a person reads them, the same on the terminal and on pages."""
+
+import math
+from collections.abc import Sequence
+
+DEGREE = 57.29577951308232
+
+
+def length(value: float, sliding: bool) -> str:
+    """A position or an error of one: millimetres, or degrees."""
+    if not math.isfinite(value):
+        return "lost"
+    return f"{1e3 * value:.3g} mm" if sliding else f"{DEGREE * value:.3g}°"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A few digits, or a word for what is not finite."""
+    return "?" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def count(items: int, word: str) -> str:
+    """As "1 recording" and "3 recordings"."""
+    return f"{items} {word}" if items == 1 else f"{items} {word}s"
+
+
+def listed(names: Sequence[str]) -> str:
+    """As "a, b and c"."""
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

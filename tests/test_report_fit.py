@@ -1,0 +1,252 @@
+"""The page of a fit: what it says, what it draws, and how it behaves in a browser."""
+
+import json
+import re
+import xml.etree.ElementTree as xml
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from browser import chromium, opened
+from fit_folders import as_samples, cartpole_recordings, network
+from robots import random_robot, random_tree
+
+import diffnea as dn
+from diffnea import report
+from diffnea.report import residuals
+from diffnea.report.evidence import evidence, friction_curve
+from diffnea.report.playback import scene
+
+KINDS = ("viscous", "samples", "network", "failed")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """A fit whose actuator lacks dry friction, one of samples, a network, and one that failed."""
+    place = tmp_path_factory.mktemp("fits")
+    robot, recordings = cartpole_recordings()
+    fits = {
+        "viscous": dn.fit(robot, recordings, actuator="viscous", method="lm"),
+        "samples": dn.fit(robot, as_samples(recordings), actuator="viscous", method="lm", steps=8),
+        "network": dn.fit(network(recordings), recordings, method="adam", steps=50),
+        "failed": dn.fit(robot, [each[:8] for each in recordings], actuator="viscous"),
+    }
+    for name, fit in fits.items():
+        fit.save(place / name)
+        report.fit(place / name)
+    return {name: (place / name, fit) for name, fit in fits.items()}
+
+
+def text(folder):
+    return (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_kind_has_a_page_with_its_verdict(folders, kind):
+    folder, fit = folders[kind]
+    page = text(folder)
+    assert f">{fit.verdict.status}</span>" in page and len(page) < 3e6
+    assert all(reason.split('"')[0] in page.replace("&#39;", "'") for reason in fit.verdict.reasons)
+    assert ('id="playback-canvas"' in page) == (kind in ("viscous", "failed"))
+    assert ("<h2>Friction</h2>" in page) == (kind != "network")
+    assert ("<h3>Roll-outs</h3>" in page) == (kind in ("viscous", "network", "failed"))
+    outside = re.findall(r'(?:src|href|action)="([^"#]+)"|url\(([^)]+)\)|@import', page)
+    assert outside == [("data:,", "")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_charts_are_well_formed_and_hold_no_nan(folders, kind):
+    charts = re.findall(r"<svg xmlns.*?</svg>(?=</figure>)", text(folders[kind][0]), re.DOTALL)
+    assert len(charts) > 4
+    for chart in charts:
+        drawing = xml.fromstring(chart)
+        assert drawing.find(".//{*}path") is not None and "nan" not in chart and "inf" not in chart
+
+
+def test_the_page_is_that_of_the_folder(folders, tmp_path):
+    """Saved, read and rendered again it is the same; without the data, it still has its tables."""
+    folder, fit = folders["viscous"]
+    again = dn.load_fit(folder)
+    assert again.held_out is not None and len(again.held_out.tracks) == len(fit.held_out.tracks)
+    np.testing.assert_array_equal(again.held_out.tracks[0].qdd, fit.held_out.tracks[0].qdd)
+    state = again.held_out.tracks[0].q[:3], again.held_out.tracks[0].qd[:3], again.held_out.tracks[0].u[:3]
+    np.testing.assert_array_equal(again.held_out.start(*state), fit.held_out.start(*state))
+    again.save(tmp_path / "copy")
+    (tmp_path / "copy" / "held_out.npz").unlink()
+    page = report.fit(tmp_path / "copy").read_text()
+    assert "holds no data to draw" in page and "cart viscous friction" in page and "<svg" in page
+
+
+def test_what_is_shown_was_not_fitted(folders):
+    _, fit = folders["viscous"]
+    robot, recordings = cartpole_recordings()
+    assert [track.name for track in fit.held_out.tracks] == ["run 2"]
+    np.testing.assert_allclose(fit.held_out.tracks[0].measured, recordings[2].q)
+    np.testing.assert_allclose(fit.held_out.start.robot.inertia.mass, robot.inertia.mass, rtol=1e-9)
+
+
+def test_missing_friction_is_seen_and_named(folders):
+    """Dry friction that the model lacks: the data ask for it, what is left goes with velocity, and words say so."""
+    folder, fit = folders["viscous"]
+    seen = evidence(fit)
+    cart = seen.longest
+    asked = (cart.torques.rest - cart.torques.taken)[:, 0]
+    fast = np.abs(cart.track.qd[:, 0]) > 0.1
+    speed = cart.track.qd[fast, 0]
+    assert np.mean(np.sign(asked[fast]) == np.sign(speed)) > 0.9
+    assert residuals.binned(cart.track.qd[:, 0], cart.residual[:, 0]).explained > 0.15
+    assert re.search(r"cart: \d+% of its variance is not explained; \d+% of that goes with its velocity", text(folder))
+
+
+def test_friction_curves_are_the_actuators_own():
+    robot, _ = cartpole_recordings(1, 0.1)
+    dry = np.array([0.4, 1e-3])
+    model = dn.Model(robot, dn.actuators.Stribeck.of(2 * dry, dry, np.array([0.5, 0.1]), 1.0))
+    speed, torque = friction_curve(model, np.zeros(2), 0, 3.0)
+    expected = np.sign(speed) * (0.4 + 0.4 * np.exp(-(speed**2))) + 0.5 * speed
+    np.testing.assert_allclose(torque, expected, rtol=1e-5)
+
+
+def test_torques_add_up(folders):
+    """What the model leaves is inverse dynamics minus the actuator's torque, the delay included."""
+    _, fit = folders["viscous"]
+    late = dn.actuators.combine(dn.actuators.Delay.of(1.25, 2), fit.model.actuator)
+    seen = evidence(replace(fit, model=dn.Model(fit.robot, late)))
+    track, stretch = seen.longest.track, seen.longest
+    u = np.vstack([np.tile(track.u[0], (2, 1)), track.u])
+    arrived = 0.75 * u[1:-1] + 0.25 * u[:-2]
+    friction = np.asarray(fit.model.actuator.viscous) * track.qd
+    expected = np.asarray(dn.inverse_dynamics(fit.robot, track.q, track.qd, track.qdd)) - arrived + friction
+    np.testing.assert_allclose(stretch.residual, expected, atol=1e-8)
+    wrong = np.asarray(dn.mass_matrix(fit.robot, track.q)) @ (track.qdd - stretch.fit)[..., None]
+    np.testing.assert_allclose(stretch.residual, wrong[..., 0], atol=1e-8)
+
+
+def test_a_spectrum_finds_the_power_and_bins_the_pattern():
+    dt, rng = 1e-2, np.random.default_rng(0)
+    time = dt * np.arange(4096)
+    wave = 3 * np.sin(2 * np.pi * 10 * time)
+    frequency, density = residuals.spectrum([wave, wave[:2000]], dt)
+    assert frequency[np.argmax(density)] == pytest.approx(10, abs=0.2)
+    assert np.sum(density**2) * (frequency[1] - frequency[0]) == pytest.approx(4.5, rel=0.02)  # Parseval
+    assert residuals.spectrum([wave[:20]], dt) is None
+    x, noise = rng.normal(size=5000), rng.normal(size=5000)
+    assert residuals.binned(x, noise).explained < 0.02
+    assert residuals.binned(x, np.sign(x) + noise).explained == pytest.approx(0.5, abs=0.05)
+    assert residuals.binned(np.zeros(50), noise[:50]).explained == 0
+
+
+def test_bodies_have_the_inertia_of_their_links():
+    """A solid ellipsoid of the drawn size has the link's moments of inertia."""
+    robot = dn.systems.furuta().robot
+    for i, link in enumerate(scene(robot, np.zeros((3, 2)))["links"]):
+        if link["body"] is None:
+            continue
+        axes, mass = np.array(link["body"]), float(robot.inertia.mass[i])
+        spread = mass / 5 * axes @ axes.T
+        found = np.trace(spread) * np.eye(3) - spread
+        centre = np.array(link["centre"])
+        about = found + mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+        size = np.linalg.norm(about)
+        np.testing.assert_allclose(about, robot.inertia.rotational_matrix[i], atol=0.05 * size)
+
+
+# In a browser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser():
+    yield from chromium()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_opens_without_an_error_and_asks_for_nothing(browser, folders, kind):
+    path = folders[kind][0] / "report.html"
+    page = opened(browser, path)
+    sizes = page.eval_on_selector_all(
+        "figure svg.chart",
+        "all => all.map(one => [one.getBoundingClientRect().height, one.querySelectorAll('.curve, .cloud').length])",
+    )
+    assert len(sizes) > 4 and all(height > 50 and marks > 0 for height, marks in sizes)
+    assert page.said == [] and [url for url in page.asked if not url.startswith("data:")] == [path.as_uri()]
+    page.close()
+
+
+def test_the_playback_moves_pauses_and_turns(browser, folders):
+    page = opened(browser, folders["viscous"][0] / "report.html")
+    canvas = page.locator("#playback-canvas")
+    canvas.scroll_into_view_if_needed()
+    page.wait_for_function("Number(document.getElementById('playback-canvas').dataset.frame) > 5")
+    page.click("#playback-play")
+    frame = canvas.get_attribute("data-frame")
+    page.wait_for_timeout(200)
+    assert canvas.get_attribute("data-frame") == frame and page.inner_text("#playback-play") == "play"
+    page.locator("#playback-scrub").fill("30")
+    assert canvas.get_attribute("data-frame") == "30" and page.inner_text("#playback-time") == "0.60 s"
+
+    def picture():
+        return page.evaluate("document.getElementById('playback-canvas').toDataURL()")
+
+    before = picture()
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + 200, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 240)
+    page.mouse.up()
+    turned = picture()
+    page.click("#playback-closer")
+    closer = picture()
+    page.select_option("#playback-run", "2")
+    assert len({before, turned, closer, picture()}) == 4 and page.said == []
+    page.close()
+
+
+def test_the_playback_has_the_kinematics_of_the_robot(browser, folders):
+    """The page's own forward kinematics, of the fit and of a random tree, against the package's."""
+    page = opened(browser, folders["viscous"][0] / "report.html")
+    robot, q = folders["viscous"][1].robot, np.array([0.3, -2.0])
+    found = page.evaluate("q => window.playback.poses(q)", q.tolist())
+    poses = np.asarray(dn.forward_kinematics(robot, q))
+    np.testing.assert_allclose([pose["p"] for pose in found], poses[:, :3, 3], atol=1e-5)
+    np.testing.assert_allclose([pose["R"] for pose in found], poses[:, :3, :3], atol=1e-5)
+    page.close()
+    tree = random_robot(random_tree(3, 5), 5)
+    other = (folders["viscous"][0] / "report.html").read_text()
+    data = json.loads(re.search(r'id="playback-data">(.*?)</script>', other, re.DOTALL)[1])
+    zeros = np.zeros((2, tree.num_joints))
+    made = {**data, "scene": scene(tree, zeros), "measured": zeros.tolist()}
+    made["runs"] = [{**run, "q": zeros.tolist()} for run in data["runs"]]
+    path = folders["viscous"][0] / "tree.html"
+    path.write_text(
+        re.sub(r'(id="playback-data">).*?(</script>)', lambda m: m[1] + json.dumps(made) + m[2], other, flags=re.DOTALL)
+    )
+    page = opened(browser, path)
+    q = np.random.default_rng(0).normal(size=tree.num_joints)
+    found = page.evaluate("q => window.playback.poses(q)", q.tolist())
+    np.testing.assert_allclose([p["p"] for p in found], np.asarray(dn.forward_kinematics(tree, q))[:, :3, 3], atol=1e-4)
+    page.close()
+
+
+def test_tables_sort_and_filter(browser, folders):
+    page = opened(browser, folders["viscous"][0] / "report.html")
+    page.select_option("[data-filter='5']", "yes")
+    shown = page.locator("#results-table tbody tr:not(.hidden)")
+    rows = [row for row in folders["viscous"][1].table if row.identifiable]
+    assert shown.count() == len(rows) > 0 and page.said == []
+    page.click("#results-reset")
+    page.fill("[data-filter=all]", "viscous friction")
+    assert shown.count() == 2
+    page.close()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 390), ("dark", 1280)])
+def test_it_fits_a_phone_and_follows_the_theme(browser, folders, scheme, width):
+    page = opened(
+        browser, folders["viscous"][0] / "report.html", color_scheme=scheme, viewport={"width": width, "height": 800}
+    )
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    page.emulate_media(media="print")
+    assert not page.locator("nav").is_visible()
+    page.close()
