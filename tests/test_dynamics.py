@@ -10,6 +10,7 @@ import pinocchio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.flatten_util import ravel_pytree
 from jax.test_util import check_grads
 from robots import depth_first, in_pinocchio, random_robot, random_state, random_tree, relative
 from scipy.spatial.transform import Rotation
@@ -48,7 +49,7 @@ def _evaluate(robot, q, qd, tau, qdd):
         "dtau/dqdd": jax.jacfwd(lambda a: dynamics.rnea(robot, q, qd, a))(qdd),
         "kinetic": dynamics.energies(robot, q, qd).kinetic,
         "dE/dt": power,
-        "Y": dynamics.rnea_jacobian(robot, q, qd, qdd),
+        "Y pi": dynamics.rnea_jacobian(robot, q, qd, qdd) @ dn.inertial_parameters(robot),
         "C": dynamics.christoffel(robot, q, qd),
         "dM/dt": mass_rate,
         "g": dynamics.holding(robot, q),
@@ -69,13 +70,13 @@ def _assert_laws(robot, q, qd, third):
     work = third * qd
     assert abs(found["dE/dt"] - work.sum()) < LAW * (np.abs(work).sum() + found["kinetic"])
     rotors = np.asarray(robot.armature) * third
-    assert relative(found["Y"] @ np.asarray(dn.inertial_parameters(robot)) + rotors, found["tau"]) < LAW
+    assert relative(found["Y pi"] + rotors, found["tau"]) < LAW
     assert relative(mass @ third + found["C"] @ qd + found["g"], found["tau"]) < LAW
     skew = found["dM/dt"] - 2 * found["C"]
     assert np.abs(skew + skew.T).max() <= LAW * np.abs(found["dM/dt"]).max()
 
 
-@given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1), st.floats(0.1, 10.0))
+@given(st.sampled_from(SHAPES[1::2]), st.integers(0, 2**32 - 1), st.floats(0.1, 10.0))
 @settings(max_examples=60)
 def test_laws_hold_on_random_trees(tree, seed, scale):
     robot = random_robot(tree, seed, scale=scale)
@@ -91,7 +92,7 @@ def test_laws_hold_on_any_shape_of_tree(seed):
     jax.clear_caches()  # each shape is a compilation, and Linux bounds how much memory they may map
 
 
-@given(st.sampled_from(SHAPES), st.integers(0, 2**32 - 1))
+@given(st.sampled_from(SHAPES[1::2]), st.integers(0, 2**32 - 1))
 @settings(max_examples=30)
 def test_a_rotation_of_the_base_with_gravity_changes_nothing(tree, seed):
     robot = random_robot(tree, seed)
@@ -189,6 +190,9 @@ def test_derivatives_with_a_locked_joint_meet_differences(deep, monkeypatch):
 
 LEAVES = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(random_robot(BRANCHED, 0))]
 
+# Kept for the robot's file; the equations of motion do not use them.
+STATED = (".damping", ".friction", ".gear", ".limits.lower", ".limits.upper", ".limits.velocity", ".limits.effort")
+
 
 def _turned(rotation, by):
     """Rotations turned by small vectors: what is learned of a rotation keeps it one."""
@@ -196,32 +200,49 @@ def _turned(rotation, by):
     return rotation @ turn(jax.vmap(spatial.skew)(by))
 
 
-def _at(robot, index):
-    """The robot as a function of one of its leaves; rotations stay rotations, and axes unit vectors."""
-    leaves, structure = jax.tree.flatten(robot)
-    start, made = leaves[index], lambda leaf: leaf
-    if LEAVES[index] == ".placement.rotation":
-        start, made = jnp.zeros((len(start), 3)), partial(_turned, start)
-    elif LEAVES[index] == ".axis":
-        made = jax.vmap(lambda axis: axis / jnp.linalg.norm(axis))
-    return start, lambda leaf: jax.tree.unflatten(structure, [*leaves[:index], made(leaf), *leaves[index + 1 :]])
+def _moved(robot, moves):
+    """The robot with each leaf moved a little; rotations stay rotations, and axes unit vectors."""
+    found = []
+    for name, leaf, move in zip(LEAVES, jax.tree.leaves(robot), moves, strict=True):
+        if name == ".placement.rotation":
+            found.append(_turned(leaf, move))
+        else:
+            found.append(leaf + move)
+        if name == ".axis":
+            found[-1] = jax.vmap(lambda axis: axis / jnp.linalg.norm(axis))(found[-1])
+    return jax.tree.unflatten(jax.tree.structure(robot), found)
 
 
-@pytest.mark.parametrize("index", range(len(LEAVES)), ids=LEAVES)
-def test_derivatives_in_every_number_of_the_robot_meet_differences(index):
-    leaf, rebuild = _at(random_robot(BRANCHED, 3), index)
-    if not np.all(np.isfinite(leaf)):
-        leaf = jnp.where(jnp.isfinite(leaf), leaf, 1.0)
+@pytest.fixture(scope="module")
+def slopes():
+    """Of everything that depends on a robot, by each of its leaves: forward, backward and by central differences."""
+    robot = jax.tree.map(lambda x: jnp.where(jnp.isfinite(x), x, 1.0), random_robot(BRANCHED, 3))
+    still = [jnp.zeros((3, 3) if name == ".placement.rotation" else leaf.shape)
+             for name, leaf in zip(LEAVES, jax.tree.leaves(robot), strict=True)]  # fmt: skip
+    zero, shaped = ravel_pytree(still)
     q, qd, third = map(jnp.asarray, random_state(3, 4))
 
     @jax.jit
-    def everything(leaf):
-        robot = rebuild(leaf)
-        energy = dynamics.energies(robot, q, qd)
-        qdd, tau = dynamics.forward(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
-        return qdd, tau, dynamics.crba(robot, q), energy.kinetic + energy.potential, dynamics.file_poses(robot, q)
+    def everything(moves):
+        moved = _moved(robot, shaped(moves))
+        energy = dynamics.energies(moved, q, qd)
+        qdd, tau = dynamics.forward(moved, q, qd, third), dynamics.rnea(moved, q, qd, third)
+        total = energy.kinetic + energy.potential
+        return ravel_pytree((qdd, tau, dynamics.crba(moved, q), total, dynamics.file_poses(moved, q)))[0]
 
-    check_grads(everything, (leaf,), order=1, modes=("fwd", "rev"), eps=1e-6, atol=1e-6, rtol=1e-6)
+    step = 1e-6 * np.eye(len(zero))
+    numeric = np.array([(everything(row) - everything(-row)) / 2e-6 for row in step])
+    ways = [jax.jit(way(everything))(zero).T for way in (jax.jacfwd, jax.jacrev)]
+    apart = np.cumsum([leaf.size for leaf in still])[:-1]
+    return {name: rows for name, *rows in zip(LEAVES, *(np.split(way, apart) for way in (*ways, numeric)), strict=True)}
+
+
+@pytest.mark.parametrize("leaf", LEAVES)
+def test_derivatives_in_every_number_of_the_robot_meet_differences(slopes, leaf):
+    forward, backward, numeric = slopes[leaf]
+    assert np.any(numeric) == (leaf not in STATED)
+    np.testing.assert_allclose(forward, numeric, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(backward, numeric, rtol=1e-6, atol=1e-6)
 
 
 @kernels.compile
@@ -229,11 +250,28 @@ def _both_ways(q, qd, third, robot=random_robot(BRANCHED, 5)):  # noqa: B008
     return dynamics.forward(robot, q, qd, third), dynamics.rnea(robot, q, qd, third)
 
 
-@pytest.mark.parametrize("where", ["anywhere", "at rest", pytest.param("at zero", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("where", ["anywhere", "at rest", "at zero"])
 def test_derivatives_in_state_and_input_meet_differences(where):
     q, qd, third = map(jnp.asarray, random_state(3, 6))
     q, qd = (jnp.zeros(3) if where == "at zero" else q), (qd if where == "anywhere" else jnp.zeros(3))
-    check_grads(_both_ways, (q, qd, third), order=2, modes=("fwd", "rev"), eps=1e-5, atol=1e-5, rtol=1e-5)
+    check_grads(_both_ways, (q, qd, third), order=1, modes=("fwd", "rev"), eps=1e-5, atol=1e-5, rtol=1e-5)
+
+
+def _weighed(x):
+    """A number that depends on all accelerations and torques, of the state and the input in one."""
+    return sum(jnp.sum(jnp.cos(value)) for value in _both_ways(*jnp.split(x, 3)))
+
+
+_slope, _curvature = jax.jit(jax.grad(_weighed)), jax.jit(jax.hessian(_weighed))
+
+
+@pytest.mark.parametrize("where", ["anywhere", "at rest", "at zero"])
+def test_second_derivatives_in_state_and_input_meet_differences(where):
+    q, qd, third = random_state(3, 6)
+    x = np.concatenate([0 * q if where == "at zero" else q, qd if where == "anywhere" else 0 * qd, third])
+    steps = 1e-5 * np.eye(9)
+    numeric = np.array([(_slope(x + step) - _slope(x - step)) / 2e-5 for step in steps])
+    assert relative(_curvature(x), numeric) < 1e-6
 
 
 def test_second_derivatives_in_the_robot_exist():
@@ -299,7 +337,7 @@ def _there_and_back(robot, q, qd, third):
     return dynamics.rnea(robot, q, qd, dynamics.forward(robot, q, qd, third)), dynamics.forward(robot, q, qd, forced)
 
 
-@given(st.sampled_from(SHAPES[::2]), st.integers(0, 2**32 - 1))
+@given(st.sampled_from(SHAPES[3::2]), st.integers(0, 2**32 - 1))
 @settings(max_examples=30)
 def test_single_precision_keeps_the_laws_within_its_bound(tree, seed):
     robot = astype(random_robot(tree, seed), jnp.float32)
