@@ -32,7 +32,7 @@ test: $(DEV) ## the quick tests; ARGS="-k aba" chooses some
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
 test-all: $(DEV) ## every test
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --jaxtyping-packages=diffnea,beartype.beartype $(ARGS)
 
 check: $(DEV) ## formatting, lint, types, and which module may import which
 	$(BIN)/ruff format --check .

@@ -36,3 +36,11 @@ def test_public_names_are_there():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(path):
     assert _python(str(path)).strip()
+
+
+def test_types_are_checked_at_run_time_in_every_part_but_the_compiler(pytestconfig):
+    folder = Path(__file__).parent.parent / "src/diffnea"
+    parts = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()} - {"__init__"}
+    given = next(option for option in pytestconfig.getini("addopts") if option.startswith("--jaxtyping-packages="))
+    listed = given.partition("=")[2].split(",")[:-1]
+    assert {f"diffnea.{part}" for part in parts if not part.startswith("__")} - set(listed) == {"diffnea.kernels"}
