@@ -42,7 +42,7 @@ def batched(function: Callable[..., Any], module: Any, **values: ArrayLike) -> A
     arrays = [value if isinstance(value, jax.Array) else jnp.asarray(value) for value in values.values()]
     _check(module.num_joints, dict(zip(values, (array.shape for array in arrays), strict=True)))
     leaves, structure = jax.tree.flatten(module)
-    fast = function if kernels.switched_off() else kernel_for(function, whole_numbers(module))
+    fast = function if kernels.switched_off() else kernel_for(function, whole_numbers(module), type(module) is Robot)
     return _run(fast, skeleton_of(module, structure), _precision(*arrays), leaves, arrays)
 
 
@@ -81,10 +81,16 @@ def _is_robot(part: Any) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def kernel_for(function: Callable[..., Any], known: tuple[bytes, ...] | None) -> Callable[..., Any]:
-    """The function as a kernel, for robots whose geometry has the zeros and ones of `known`: these cost nothing."""
+def kernel_for(
+    function: Callable[..., Any], known: tuple[bytes, ...] | None, lasting: bool = False
+) -> Callable[..., Any]:
+    """The function as a kernel, for robots whose geometry has the zeros and ones of `known`: these cost nothing.
+
+    A lasting one is found again by later processes; what it is called with must then be defined in this package.
+    """
+    name = kernels.name_of(function, *(known or (b"general",))) if lasting else None
     if known is None:
-        return kernels.compile(function)
+        return kernels.compile(function, name)
 
     def filled(module: Any, *arrays: Array) -> Any:
         patterns = iter(known)
@@ -100,7 +106,7 @@ def kernel_for(function: Callable[..., Any], known: tuple[bytes, ...] | None) ->
 
         return function(on_robots(fill_robot, module), *arrays)
 
-    return kernels.compile(filled)
+    return kernels.compile(filled, name)
 
 
 def _geometry(robot: Robot) -> tuple[Array, Array, Array]:

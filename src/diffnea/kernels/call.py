@@ -28,6 +28,11 @@ class Function:
     results: tuple[jax.ShapeDtypeStruct, ...]
     linear: int = 0  # how many of the last arguments it is linear in
     jaxpr: ClosedJaxpr | None = None  # if it was traced already
+    name: str | None = None  # under which its code is found on disk without tracing it
+
+    def named(self, *change: Any) -> str | None:
+        """The name of a function made from this one."""
+        return None if self.name is None else f"{self.name} {change}"
 
 
 def make(call: Callable[..., Sequence[Any]], arguments: Sequence[jax.ShapeDtypeStruct], linear: int = 0) -> Function:
@@ -72,7 +77,8 @@ def _tangent(function: Function, moved: tuple[bool, ...]) -> Function:
         return jax.jvp(of_free, free, list(tangents))[1]
 
     moving = [argument for argument, moves in zip(function.arguments, moved, strict=True) if moves]
-    return Function(call, (*function.arguments, *moving), function.results, len(moving))
+    name = function.named("tangent", moved)
+    return Function(call, (*function.arguments, *moving), function.results, len(moving), name=name)
 
 
 @lru_cache(maxsize=4096)
@@ -92,7 +98,8 @@ def _adjoint(function: Function, wanted: tuple[bool, ...], given: tuple[bool, ..
 
         return list(jax.linear_transpose(of_linear, *linear)(list(operands[len(fixed) :])))
 
-    return Function(call, (*fixed, *pulled), tuple(linear), len(pulled))
+    name = function.named("adjoint", wanted, given)
+    return Function(call, (*fixed, *pulled), tuple(linear), len(pulled), name=name)
 
 
 def portable(*operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:

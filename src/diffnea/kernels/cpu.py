@@ -18,11 +18,12 @@ from diffnea.kernels.llvm_machine import Machine
 from diffnea.kernels.plan import Layout
 from diffnea.kernels.program import Program
 
-__all__ = ["Layout", "target", "unavailable"]
+__all__ = ["Layout", "recalled", "target", "unavailable"]
 
 _BITS = {"float64": 64, "float32": 32}
 _lock = threading.RLock()
 _made: dict[tuple, tuple[Program, str]] = {}  # by identity: equal numbers, 0.0 and −0.0, make different programs
+_recalled: dict[str, str] = {}  # targets of functions that have a name
 handlers: dict[str, int] = {}  # where the code of each target begins
 
 
@@ -39,23 +40,48 @@ def unavailable() -> str | None:
     return None
 
 
-def target(program: Program, layout: Layout, dtype: str) -> str:
-    """The name under which XLA finds the program as a custom call: compiled, or taken from the cache, at first use."""
+def target(program: Program, layout: Layout, dtype: str, name: str | None = None) -> str:
+    """The name under which XLA finds the program as a custom call: compiled, or taken from the cache, at first use.
+
+    The code of a function with a name of its own is kept under that, too, for `recalled`.
+    """
     machine = llvm_machine.host()
     key = id(program), layout, dtype, machine
     with _lock:
         if key not in _made:
-            _made[key] = program, _register(program, layout, _BITS[dtype], machine)
+            assembly = module(program, layout, _BITS[dtype], machine.vectors, _load_runtime(_BITS[dtype], machine))
+            code = compiled(assembly, machine)
+            _made[key] = program, _register(assembly + repr(machine), code, machine)
+            if name is not None:
+                named = _named(name, layout, dtype, machine)
+                code_cache.write(named, code)
+                _recalled[named] = _made[key][1]
         return _made[key][1]
 
 
-def _register(program: Program, layout: Layout, bits: int, machine: Machine) -> str:
-    """Load a program's code and tell JAX of it."""
-    run = _load_runtime(bits, machine)
-    assembly = module(program, layout, bits, machine.vectors, run)
-    name = f"diffnea_{hashlib.sha256((assembly + repr(machine)).encode()).hexdigest()[:32]}"
+def recalled(name: str, layout: Layout, dtype: str) -> str | None:
+    """The same for a function known by name, if its code was kept by this process or another."""
+    machine = llvm_machine.host()
+    key = _named(name, layout, dtype, machine)
+    with _lock:
+        if key not in _recalled:
+            code = code_cache.read(key)
+            if code is None:
+                return None
+            _load_runtime(_BITS[dtype], machine)
+            _recalled[key] = _register(key, code, machine)
+        return _recalled[key]
+
+
+def _named(name: str, layout: Layout, dtype: str, machine: Machine) -> str:
+    return "\n".join(["named", name, repr(layout), dtype, llvm_machine.version(), repr(machine)])
+
+
+def _register(content: str, code: bytes, machine: Machine) -> str:
+    """Load code and tell JAX of it, once."""
+    name = f"diffnea_{hashlib.sha256(content.encode()).hexdigest()[:32]}"
     if name not in handlers:
-        (handler,) = llvm_machine.load(compiled(assembly, machine), machine, "handler")
+        (handler,) = llvm_machine.load(code, machine, "handler")
         jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(handler)), platform="cpu")
         handlers[name] = handler
     return name

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from diffnea.kernels.plan import Plan
+from diffnea.kernels.plan import Plan, turns_before
 from diffnea.kernels.program import IN_LOOP, LEAVES, Loop, operands
 
 # One that would keep more than this spills, and then spills least if values are computed close to where they are used;
@@ -68,10 +68,7 @@ def pressure(plan: Plan, order: Sequence[int]) -> int:
 
 def together(plan: Plan, order: Sequence[int]) -> dict[int, list[int]]:
     """For each angle, those near it in the order that can be computed before the sine or cosine of any of them."""
-    levels: list[int] = []  # how many sines, cosines and loops follow each other up to a value
-    for instruction in plan.program.instructions:
-        before = max((levels[used] for used in operands(instruction)), default=0)
-        levels.append(before + (instruction[0] in ("sin", "cos", "loop")))
+    levels = turns_before(plan.program)
     groups: dict[int, list[int]] = {}
     group, start, level = [], 0, -1
     for time, value in enumerate(order):

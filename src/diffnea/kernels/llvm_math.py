@@ -105,8 +105,7 @@ def sincos(code: Code, x: str) -> tuple[str, str]:
     z = code.mul(r, r)
     sine = code.add(code.mul(code.mul(code.polynomial(z, SIN[code.bits]), z), r), r)
     sine = code.call("copysign", sine, r)  # −0 + 0 is 0, but sin −0 is −0
-    tail = code.mul(code.mul(code.polynomial(z, COS[code.bits]), z), z)
-    cosine = code.add(code.add(code.mul(z, code.number(-0.5)), code.number(1.0)), tail)
+    cosine = code.polynomial(z, (1.0, -0.5, *COS[code.bits]))
     odd = code.let(f"trunc {code.integer} {quadrant} to {code.truth}")
     top = code.whole(-(2 ** (code.bits - 1)))
     second = code.on_bits("and", code.on_bits("shl", quadrant, code.whole(code.bits - 2)), top)

@@ -73,19 +73,32 @@ def _spread_axes(result, axes: Axes, batch: tuple[int, ...], grouping: Grouping,
     return jnp.sum(full, missing) if missing else full
 
 
+def _target(backend: Any, function: Function, layout: Any) -> str | None:
+    """The name under which XLA finds the function's code; None if there can be none."""
+    dtype = str(function.arguments[0].dtype) if function.arguments else ""
+    name = function.name if backend is cpu else None  # code for GPUs is found by its text alone
+    found = cpu.recalled(name, layout, dtype) if name else None
+    if found is not None:
+        return found
+    program = program_of(function)
+    if program is None:
+        return None
+    if any(IN_LOOP in output for output, sums in zip(program.outputs, layout.summed, strict=True) if sums):
+        log.debug("a function runs through XLA: what a scan collects is summed over the samples")
+        return None
+    return cpu.target(program, layout, dtype, name) if name else backend.target(program, layout, dtype)
+
+
 def _on(backend: Any, *operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:
     """The call as a compiled kernel, if there is one."""
-    program = None if switched_off() or backend.unavailable() else program_of(function)
-    if program is None or not any(map(any, taken)) and batch:
+    if switched_off() or backend.unavailable() or not any(map(any, taken)) and batch:
         return portable(*operands, function=function, batch=batch, taken=taken, given=given)
     summed = tuple(bool(axes) and not axes[-1] for axes in given)
-    if any(IN_LOOP in output for output, sums in zip(program.outputs, summed, strict=True) if sums):
-        log.debug("a function runs through XLA: what a scan collects is summed over the samples")
+    layout = backend.Layout(varying=tuple(bool(axes) and axes[-1] for axes in taken), summed=summed)
+    target = _target(backend, function, layout)
+    if target is None:
         return portable(*operands, function=function, batch=batch, taken=taken, given=given)
     grouping = group(batch, (*taken, *given))
-    layout = backend.Layout(varying=tuple(bool(axes) and axes[-1] for axes in taken), summed=summed)
-    dtype = str(function.arguments[0].dtype)
-    target = backend.target(program, layout, dtype)
     outer, inner = grouping.sizes
     shapes = [
         jax.ShapeDtypeStruct((outer, 1 if summed else inner, int(np.prod(result.shape))), result.dtype)

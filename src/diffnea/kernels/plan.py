@@ -99,3 +99,15 @@ def cost(program: Program, costs: dict[str, int]) -> list[int]:
         else costs.get(instruction[0], 1)
         for instruction in program.instructions
     ]
+
+
+def turns_before(program: Program) -> list[int]:
+    """For each value, how many sines, cosines and loops follow each other up to it: of one number, none needs another.
+
+    So angles of one number can all be there before the sine of any of them.
+    """
+    counts: list[int] = []
+    for instruction in program.instructions:
+        before = max((counts[used] for used in operands(instruction)), default=0)
+        counts.append(before + (instruction[0] in ("sin", "cos", "loop")))
+    return counts
