@@ -1,25 +1,20 @@
-"""Kernels on NVIDIA's GPUs: what is written and launched, and, where there is a GPU, what they compute."""
+"""Kernels on NVIDIA's GPUs: what they compute, where there is one."""
 
-import ctypes
 import math
-import shutil
-import subprocess
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from kernel_loops import LOOPS
-from test_kernels_cpu import PAIRS, REALS, TRUTHS, assert_close, evaluate, special
+from test_kernels_cpu import PAIRS, REALS, assert_close, evaluate, special
 
 from diffnea import kernels
-from diffnea.kernels import cuda, cuda_driver, cuda_handler, llvm_machine, scans
+from diffnea.kernels import cuda, cuda_driver, scans
 from diffnea.kernels.builder import Builder
-from diffnea.kernels.cuda_operations import literal
-from diffnea.kernels.cuda_source import THREADS, source
+from diffnea.kernels.cuda_source import source
 from diffnea.kernels.plan import Layout
 from diffnea.kernels.program import Program
-from diffnea.kernels.trace import trace
 
 missing = cuda.unavailable()
 on_gpu = pytest.mark.skipif(missing is not None, reason=f"no GPU for kernels: {missing}")
@@ -31,248 +26,8 @@ RECIPROCAL_UNITS = 1.5  # one of the hardware's, and half of one that the exact 
 SUM_TOLERANCE = {"float32": 1e-5, "float64": 1e-13}
 
 
-def all_operations() -> Program:
-    """Every operation on two varying numbers and a fixed one, an output each."""
-    b = Builder()
-    x, y, u = b.input(0, 0), b.input(0, 1), b.input(1, 0)
-    one, zero = b.constant(1.0), b.constant(0.0)
-    results = [b.op(name, x) for name in REALS] + [b.op(name, x, y) for name in PAIRS]
-    truths = [b.op(name, x, y) for name in TRUTHS]
-    truths += [b.op(name, truths[0], truths[4]) for name in ("and", "or", "xor", "eq", "ne")] + [b.op("not", truths[1])]
-    fixed = b.op("lt", u, one)
-    truths += [b.op("and", truths[0], fixed), b.op("select", truths[2], truths[3], fixed)]
-    results += [b.op("select", truth, one, zero) for truth in truths]
-    results += [b.op("mul", b.op("sin", u), x), b.op("select", fixed, x, y), u, b.constant(float("-inf"))]
-    return b.build([results], [2, 1])
-
-
-def swing() -> Program:
-    """A small function like those of dynamics: turns of an angle, fixed numbers, two outputs."""
-    b = Builder()
-    q, qd, m, g = b.input(0, 0), b.input(0, 1), b.input(1, 0), b.input(1, 1)
-    s, c = b.op("sin", q), b.op("cos", q)
-    weight = b.op("mul", m, g)
-    torque = b.op("mul", weight, s)
-    rate = b.op("add", b.op("mul", qd, c), b.op("div", torque, b.op("add", m, b.op("mul", c, c))))
-    return b.build([[torque, rate], [b.op("mul", rate, s), weight, b.op("mul", qd, qd)]], [2, 2])
-
-
-def long_rows(count: int = 20) -> Program:
-    """Rows that go by way of shared memory: angles, one of them also used as it is, numbers, and a row of results."""
-    b = Builder()
-    q, u = [b.input(0, k) for k in range(count)], [b.input(1, k) for k in range(count)]
-    turned = [(b.op("sin", angle), b.op("cos", angle)) for angle in q]
-    results = [b.op("add", b.op("mul", s, x), b.op("mul", c, q[3])) for (s, c), x in zip(turned, u, strict=True)]
-    return b.build([results, results[:2]], [count, count])
-
-
-def small_and_large_angles() -> Program:
-    """Several angles whose size is tested at once, and one that comes of them."""
-    b = Builder()
-    turned = [[b.op(name, b.input(0, k)) for name in ("sin", "cos")] for k in range(3)]
-    last = b.op("mul", b.op("add", turned[0][0], turned[1][1]), b.input(0, 3))
-    return b.build([[*sum(turned, []), b.op("sin", last), b.op("cos", last)]], [4])
-
-
-# What is written -------------------------------------------------------------------------------------------------
-
-
-def test_source_computes_shared_values_once_and_pairs_of_turns_together():
-    text = source(swing(), Layout((True, False), (False, True)), "float32").text
-    prologue, body = text.split("const bool mine", 1)
-    assert prologue.count("x1[") == 2 and "x1[" not in body
-    assert body.count("turn(") == 1 and "sin(" not in body
-
-
-def test_long_rows_are_read_and_written_in_order_and_angles_turned_in_a_loop():
-    text = source(long_rows(), Layout((True, True), (False, True)), "float32").text
-    body = text.split("const bool mine", 1)[1]
-    assert (
-        body.count("turn(") == 2 * 4 and "x0[" not in body and "y0[i" not in body
-    )  # four at once, in full blocks and in the last
-    assert text.count("write_row(") == 1 + 20
-    short = source(swing(), Layout((True, False), (False, True)), "float32").text
-    assert "at_row" not in short
-
-
-def test_angles_side_by_side_are_tested_at_once():
-    text = source(small_and_large_angles(), Layout((True,), (False,)), "float32").text
-    tests = [line for line in text.splitlines() if line.startswith("if(!((fabs")]
-    assert [test.count("fabs") for test in tests] == [3, 1]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_literals_are_exact(dtype):
-    for number in (0.1, -0.1, 1e-40, 1e300, -0.0, 3.0, 1 / 3):
-        with np.errstate(over="ignore"):
-            expected = np.dtype(dtype).type(number)
-        if np.isfinite(expected):
-            text = literal(number, dtype).strip("()").removesuffix("f")
-            assert np.dtype(dtype).type(text) == expected
-            assert text.startswith("-") == bool(np.signbit(expected))
-    assert literal(True, dtype) == "true" and "inf_real" in literal(float("-inf"), dtype)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_loops_compile(dtype, tmp_path, monkeypatch):
-    monkeypatch.setattr(scans, "LONG", 0)
-    shapes = [jax.ShapeDtypeStruct(shape, np.float64) for shape in ((3,), (4, 3))]
-    for k, function in enumerate(LOOPS.values()):
-        program, _ = trace(function, *shapes)
-        path = tmp_path / f"{k}.cu"
-        layout = Layout((True, k % 2 == 0), (False,) * len(program.outputs), (k % 3 == 0,) * (2 + len(program.outputs)))
-        path.write_text(source(program, layout, dtype).text)
-        subprocess.run(["nvcc", "-arch=sm_80", "-cubin", "-o", path.with_suffix(".cubin"), path], check=True)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("columns", [(), (True, False, True)])
-def test_source_compiles(dtype, columns, tmp_path):
-    for k, program in enumerate((all_operations(), swing(), long_rows())):
-        summed = (False,) if k == 0 else (False, True)
-        path = tmp_path / f"{k}.cu"
-        layout = Layout((True, k == 2), summed, (*columns, False)[: 2 + len(summed)] if columns else ())
-        path.write_text(source(program, layout, dtype).text)
-        subprocess.run(["nvcc", "-arch=sm_80", "-cubin", "-o", path.with_suffix(".cubin"), path], check=True)
-
-
-# What is launched: the handler, with a driver and an interface of our own -----------------------------------------
-
-_Function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
-_Launch = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
-)
-
-
-class _Calls:
-    """A handler for `swing`, and what it did."""
-
-    def __init__(self, status: int = 0):
-        written = source(swing(), Layout((True, False), (False, True)), "float64")
-        self.launches: list[tuple] = []
-        self.memory: list[int] = []
-        self.errors: list[bytes] = []
-        self.slots = 2 * 4 + 4
-        name = f"test_{id(self)}"
-        self.keep: list = [_Launch(lambda *given: self._launch(status, *given))]
-        address = ctypes.cast(self.keep[0], ctypes.c_void_p).value
-        llvm_machine.publish(f"{name}_launch", address or 0)
-        llvm_machine.publish(f"{name}_name", ctypes.cast(_no_name, ctypes.c_void_p).value or 0)
-        llvm_machine.publish(f"{name}_compute", 1)
-        llvm_machine.publish(f"{name}_reduce", 2)
-        arrays = written.arguments, written.outputs
-        launch = cuda_handler.Launch(
-            f"{name}_compute", f"{name}_reduce", *arrays, THREADS, 4, 100, 1234, written.summed
-        )
-        machine, assembly = llvm_machine.host(), cuda_handler.handler(launch, 64)
-        assembly = assembly.replace("diffnea_cuLaunchKernel", f"{name}_launch")
-        assembly = assembly.replace("diffnea_cuGetErrorName", f"{name}_name")
-        (self.handler,) = llvm_machine.load(llvm_machine.object_code(assembly, machine), machine, "handler")
-
-    def _launch(self, status, kernel, x, y, _z, threads, _ty, _tz, shared, stream, parameters, _extra):
-        pointers = ctypes.cast(parameters, ctypes.POINTER(ctypes.c_void_p))
-        slots = [ctypes.cast(pointers[k] or 0, ctypes.POINTER(ctypes.c_int64))[0] for k in range(self.slots)]
-        self.launches.append((kernel, (x, y), threads, shared, stream, slots))
-        return status
-
-    def __call__(self, *shapes: tuple[int, int, int]) -> bool:
-        """Call with buffers of these shapes; whether it went well."""
-        interface = cuda_handler.interface()
-        api = (ctypes.c_void_p * (6 + interface["functions"]))()
-        functions = {"stream_get": self._stream, "allocate": self._allocate, "free": self._free}
-        functions["error_create"] = self._error
-        for name, function in functions.items():
-            self.keep.append(_Function(function))
-            api[6 + interface[name]] = ctypes.cast(self.keep[-1], ctypes.c_void_p).value
-        buffers = *self._buffers(shapes[:2]), *self._buffers(shapes[2:])
-        frame = (ctypes.c_int64 * 15)(0, 0, ctypes.addressof(api), 0, 3, *buffers)
-        error = _Function(self.handler)(ctypes.cast(ctypes.pointer(frame), ctypes.POINTER(ctypes.c_void_p)))
-        return error is None
-
-    def _buffers(self, shapes) -> list[int]:
-        places = (ctypes.c_int64 * len(shapes))()
-        for k, shape in enumerate(shapes):
-            dims = (ctypes.c_int64 * 3)(*shape)
-            buffer = (ctypes.c_int64 * 6)(48, 0, 12, 1000 + k, 3, ctypes.addressof(dims))
-            places[k] = ctypes.addressof(buffer)
-            self.keep += [dims, buffer]
-        self.keep.append(places)
-        return [40, 0, len(shapes), 0, ctypes.addressof(places)]
-
-    def _stream(self, arguments):
-        arguments[3] = 77
-
-    def _allocate(self, arguments):
-        self.memory.append(arguments[3])
-        arguments[5] = 4096
-
-    def _free(self, arguments):
-        assert arguments[4] == 4096
-        self.memory.append(-arguments[3])
-
-    def _error(self, arguments):
-        self.errors.append(ctypes.string_at(arguments[2]))
-        return 1
-
-
-@ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p)
-def _no_name(_status, _place):
-    return 0
-
-
-def _shapes(models: int, samples: int):
-    return (models, samples, 2), (1, 1, 2), (models, samples, 2), (models, 1, 3)
-
-
-@pytest.fixture(scope="module")
-def handler_needs():
-    try:
-        llvm_machine.host()
-        cuda_handler.interface()
-    except (ImportError, ValueError) as error:
-        pytest.skip(str(error))
-
-
-def test_handler_cuts_samples_into_blocks(handler_needs):
-    calls = _Calls()
-    assert calls(*_shapes(1, 100_000))
-    (kernel, grid, threads, shared, stream, slots), (second, *_, more) = calls.launches
-    assert (kernel, threads, shared, stream, second) == (1, THREADS, 1234, 77, 2)
-    blocks = slots[-1]
-    assert grid == (blocks, 1) and blocks <= 100 and blocks * THREADS * 8 >= 100_000
-    assert calls.memory == [8 * 3 * blocks, -8 * 3 * blocks] and slots[-4] == more[-4] == 4096
-    assert slots[:8] == [1000, 200_000, 1001, 2, 1000, 200_000, 1001, 3] and slots[-3:-1] == [100_000, 1]
-
-
-def test_handler_takes_any_number_of_models(handler_needs):
-    calls = _Calls()
-    assert calls(*_shapes(100_000, 5)) and calls.launches[0][1] == (1, 65_535)
-    assert calls.launches[0][-1][2:4] == [1001, 0]  # one copy for all
-    assert calls(*_shapes(0, 5)) and len(calls.launches) == 2
-
-
-def test_handler_sums_no_samples_to_zero(handler_needs):
-    calls = _Calls()
-    assert calls(*_shapes(2, 0)) and [launch[0] for launch in calls.launches] == [2] and not calls.memory
-
-
-def test_handler_refuses_other_shapes_and_reports_failures(handler_needs):
-    calls = _Calls()
-    assert not calls((1, 5, 2), (1, 1, 2), (1, 6, 2), (1, 1, 3)) and b"shapes" in calls.errors[0]
-    assert not calls((1, 5, 2), (1, 1, 2), (1, 5, 2), (2, 1, 3)) and not calls.launches
-    failing = _Calls(status=1)
-    assert not failing(*_shapes(1, 5)) and len(failing.errors) == 1 and sum(failing.memory) == 0
-
-
 def test_unavailable_gives_a_reason():
     assert missing is None or "\n" not in missing and missing
-
-
-# What is computed --------------------------------------------------------------------------------------------------
 
 
 def run(program: Program, layout: Layout, *arguments: np.ndarray, repeat: int = 0) -> list[np.ndarray]:
