@@ -13,6 +13,7 @@ from robots import random_robot, random_tree
 
 import diffnea as dn
 from diffnea import report
+from diffnea.cli import main
 from diffnea.report import residuals
 from diffnea.report.evidence import evidence, friction_curve
 from diffnea.report.playback import scene
@@ -250,3 +251,66 @@ def test_it_fits_a_phone_and_follows_the_theme(browser, folders, scheme, width):
     page.emulate_media(media="print")
     assert not page.locator("nav").is_visible()
     page.close()
+
+
+# Two fits beside each other ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def compared(folders, tmp_path_factory):
+    """The viscous fit beside one with dry friction, on the same recordings."""
+    robot, recordings = cartpole_recordings()
+    place = tmp_path_factory.mktemp("compared")
+    dn.fit(robot, recordings, actuator="stribeck", method="lm").save(place / "stribeck")
+    first = folders["viscous"][0]
+    page = report.comparison_page(first, place / "stribeck", place / "both.html")
+    return report.compare(first, place / "stribeck"), page, (first, place / "stribeck")
+
+
+def test_the_better_model_is_named_and_numbers_stand_side_by_side(compared):
+    found, _, (first, second) = compared
+    assert found.same_data and found.conclusion.startswith(f"{second} predicts better: its error is 0.")
+    assert found.settings["actuator"] == ("viscous", "stribeck") and "loss" not in found.settings
+    rows = {row.name: row for row in found.numbers}
+    only = rows["cart kinetic friction"]
+    assert only.values[0] is None and only.values[1] == pytest.approx(1.2, rel=0.1) and only.differs is None
+    assert rows["cart viscous friction"].differs  # the viscous fit takes dry friction for viscous
+    for k, fit in enumerate(map(dn.load_fit, (first, second))):
+        assert found.errors[1][k] == fit.metrics.fit.error_joints[1]
+    json.dumps(found.to_dict())
+
+
+def test_fits_on_other_data_are_no_contest(compared, folders, tmp_path):
+    _, _, (first, _) = compared
+    robot, recordings = cartpole_recordings()
+    dn.fit(robot, recordings[:2], actuator="viscous", method="lm").save(tmp_path / "fewer")
+    found = report.compare(first, tmp_path / "fewer")
+    assert not found.same_data and "different data" in found.conclusion
+    with pytest.raises(ValueError, match="compare fits of the same joints"):
+        report.compare(first, folders["network"][0])
+
+
+def test_the_comparison_opens_in_a_browser(browser, compared):
+    page = opened(browser, compared[1])
+    assert page.locator("figure svg.chart").count() == 4 and page.said == []
+    page.select_option("[data-filter='7']", "yes")
+    shown = page.locator("#results-table tbody tr:not(.hidden)").count()
+    assert shown == sum(bool(row.differs) for row in compared[0].numbers) > 0
+    assert [url for url in page.asked if not url.startswith("data:")] == [compared[1].as_uri()]
+    page.close()
+
+
+def test_the_command_writes_pages_of_one_fit_and_of_two(compared, folders, tmp_path, capsys):
+    first, second = map(str, compared[2])
+    out = str(tmp_path / "both.html")
+    assert main(["report", first, second, "--out", out]) == 0
+    printed = capsys.readouterr().out
+    assert "predicts better" in printed and "verdict" in printed and "1 s ahead: pole" in printed and out in printed
+    assert main(["report", first, second, "--out", out, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["same_data"] is True
+    assert main(["report", first]) == 0
+    assert capsys.readouterr().out.strip() == str(folders["viscous"][0] / "report.html")
+    assert main(["report", first, second, first]) == 1
+    assert "give one, or two fits to compare" in capsys.readouterr().err
+    assert main(["report", first, str(tmp_path)]) == 1
+    assert "give a folder written by fit.save" in capsys.readouterr().err

@@ -10,9 +10,11 @@ from tyro.conf import Positional
 from diffnea import identify, report
 from diffnea.cli import inputs
 from diffnea.cli.words import fit_in_words
+from diffnea.robot import Robot
 
-# What short-hands of --learn stand for: parts to learn, and the actuator where none is asked for.
-SHORTHANDS: dict[str, tuple[tuple[str, ...], str]] = {"friction": ((), "stribeck")}
+# What short-hands of --learn stand for: parts to learn, and the actuator where none is asked for. A payload is what
+# the last link carries.
+SHORTHANDS: dict[str, tuple[tuple[str, ...], str]] = {"friction": ((), "stribeck"), "payload": (("inertia",), "ideal")}
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,12 @@ class Fit:
     recordings: Positional[tuple[str, ...]]
     """What to learn from."""
     learn: tuple[str, ...] = ("inertia",)
-    """Any of inertia, kinematics, armature, actuator; or friction alone. A named actuator is always learned."""
+    """Any of inertia, kinematics, armature, calibration (zero positions of the joints), actuator; or friction (the
+    actuator alone), payload (the inertia of the last link alone). A named actuator is always learned."""
+    links: tuple[str, ...] = ()
+    """Links whose inertia is learned; by default all."""
+    joints: tuple[str, ...] = ()
+    """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = "ideal"
     """Parts joined by +: ideal viscous stribeck nn-friction nn-residual nn-torque motor offset delay gain."""
     method: Literal["auto", "adam", "lm", "linear"] = "auto"
@@ -73,6 +80,8 @@ class Fit:
                 seed=self.seed,
                 test=test,
                 robust=self.robust or None,
+                links=self._links(robot),
+                joints=self.joints or None,
             )
             fit.save(self.out)
             if report.can_render():
@@ -88,6 +97,10 @@ class Fit:
             learn += parts
             actuator = usual if actuator == "ideal" else actuator
         return tuple(learn), actuator
+
+    def _links(self, robot: Robot) -> tuple[str, ...] | None:
+        payload = robot.link_names[-1:] if "payload" in self.learn else ()
+        return (*self.links, *payload) or None
 
     def _result(self, fit: identify.Fit, robot: Any, recordings: int, samples: int, names: list[str]) -> dict[str, Any]:
         metrics = {name: None if part is None else part.to_dict() for name, part in vars(fit.metrics).items()}

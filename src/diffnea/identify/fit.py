@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ from diffnea.identify.precision import double_precision, is_double
 from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, windows
 from diffnea.identify.starts import near, random_starts
 from diffnea.identify.table import Table
-from diffnea.identify.unknowns import Unknowns, late, unknowns
+from diffnea.identify.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.verdict import MOST_NOISE, Metrics, Verdict, judge
 from diffnea.identify.weights import scales
 from diffnea.models import FeedForward, Model
@@ -106,18 +106,23 @@ def fit(
     robust: bool | None = None,
     starts: int | None = None,
     steps: int | None = None,
+    links: Iterable[str] | None = None,
+    joints: Iterable[str] | None = None,
 ) -> Fit:
     """Learn a model from recordings or samples, and judge it on a part that is kept back, or on `test`.
 
-    `learn`: any of inertia, kinematics, armature, actuator; by default inertia and actuator. An actuator given by name
-    is always learned. `start="nominal"` begins with the robot as given and perturbed copies of it, "random" with robots
-    that share only its size and mass. `robust` weights outliers down. `steps` are iterations of the method. A network
-    (`FeedForward`) in place of the robot is learned as it is.
+    `learn`: any of inertia, kinematics, armature, calibration (zero positions of the joints), actuator; by default
+    inertia and actuator. `links` names those whose inertia is learned, `joints` those whose placement, armature or zero
+    is; by default all. An actuator given by name is always learned.
+    `start="nominal"` begins with the robot as given and perturbed copies of it, "random" with robots that share only
+    its size and mass. `robust` weights outliers down. `steps` are iterations of the method. A network (`FeedForward`)
+    in place of the robot is learned as it is.
     """
     _check(method=(method, METHODS), loss=(loss, LOSSES), start=(start, STARTS))
     _check_kind(robot, method, loss)
     with double_precision(), np.errstate(all="ignore"):  # what is not finite ends in the verdict
-        plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps)
+        chosen = _Chosen(*(None if names is None else tuple(names) for names in (links, joints)))
+        plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps, chosen)
         found = plan.run()
     if not is_double():
         single_precision = partial(jax.tree.map, lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float32))
@@ -154,6 +159,13 @@ class _Outcome:
     consistent: Any = None
 
 
+class _Chosen(NamedTuple):
+    """The links and joints to learn; None for all."""
+
+    links: tuple[str, ...] | None
+    joints: tuple[str, ...] | None
+
+
 @dataclass(frozen=True)
 class _Plan:
     """One call of `fit`, step by step."""
@@ -170,6 +182,7 @@ class _Plan:
     robust: bool | None
     starts: int | None
     steps: int | None
+    chosen: _Chosen
 
     def run(self) -> Fit:
         key = jax.random.key(self.seed)
@@ -177,7 +190,7 @@ class _Plan:
         parts = split(self.data, self.test, names, self.given.num_joints, self.seed)
         if self.loss == "trajectory" and not parts.timed:
             raise ValueError("fit: loss trajectory needs recordings; Samples have no order in time")
-        free = unknowns(self.given, self.learn, self.actuator, key)
+        free = unknowns(self.given, self.learn, self.actuator, key, *self.chosen)
         before = free.model(jnp.asarray(free.start))
         problems = self._problems(free, parts)
         weight = scales("torque" if self.method == "linear" else self.loss, before, parts.fitted)
@@ -194,8 +207,8 @@ class _Plan:
         """Regression, which needs no search."""
         if not isinstance(self.actuator, str) or self.actuator not in FRICTION:
             raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
-        if "kinematics" in free.learned or "armature" in free.learned:
-            raise ValueError("fit: method linear learns inertia and friction; leave kinematics and armature out")
+        if set(free.learned) - {"inertia", "actuator"} or self.chosen.links is not None:
+            raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and other parts out")
         found = regress(before.robot, self.actuator, parts.fitted, weight, free.learned)
         notes = (f"regression: {found.rank} of {free.size} directions are determined",)
         if not found.physical:
@@ -211,7 +224,7 @@ class _Plan:
     def _problems(self, free: Unknowns, parts: Split) -> list[str]:
         """What makes a fit pointless, before it starts."""
         if not free.size:
-            raise ValueError("fit: nothing to learn; name inertia, kinematics, armature or actuator in learn")
+            raise ValueError(f"fit: nothing to learn; name a part in learn: {', '.join(LEARN)}")
         problems = []
         rows = sum(track.q.size for track in parts.fitted)
         if rows < LEAST_ROWS * free.size:
@@ -283,7 +296,9 @@ class _Plan:
         given = self.actuator if isinstance(self.actuator, str) else type(self.actuator).__name__
         return {
             "robot": getattr(self.given, "name", type(self.given).__name__),
-            "learn": list(free.learned),
+            "learn": list(free.named),
+            "links": self.chosen.links and list(self.chosen.links),
+            "joints": self.chosen.joints and list(self.chosen.joints),
             "actuator": given,
             "method": self.method,
             "loss": self.loss,

@@ -73,5 +73,6 @@ def spread(free: Unknowns) -> Float[np.ndarray, " p"]:
     ones = jax.tree.map(lambda leaf: np.ones(np.shape(leaf)), free.tree)
     inertia = np.broadcast_to([1.0] * 4 + [size] * 6, np.shape(virtual.inertia))
     steps = np.full(np.shape(virtual.translation), size)
-    filled = eqx.tree_at(lambda t: (t[0].inertia, t[0].translation), ones, (inertia, steps))
+    zeros = np.where(virtual.own.tree.revolute, 1.0, size)
+    filled = eqx.tree_at(lambda t: (t[0].inertia, t[0].translation, t[0].zero), ones, (inertia, steps, zeros))
     return np.asarray(parameters.pack(filled, free.masks), np.float64)

@@ -73,11 +73,12 @@ def table(start: Any, model: Any, learned: Sequence[str], analysis: Identifiabil
             tuple(Row(*name, float(a), float(b), None, False) for name, a, b in zip(names, before, after, strict=True))
         )
     _, slopes = value_and_slopes(lambda theta: _values(analysis.unpack(theta))[chosen], jnp.asarray(analysis.theta))
+    moved = np.any(slopes != 0, axis=1) | (before != after)  # what cannot move was not learned, as links not chosen
     found = [
         analysis.estimate.interval(float(v), s @ analysis.estimate.inverse) for v, s in zip(after, slopes, strict=True)
     ]
     rows = zip(names, before, after, found, slopes, strict=True)
-    return Table(tuple(_row(name, a, b, interval, slope) for name, a, b, interval, slope in rows))
+    return Table(tuple(_row(*row) for row, some in zip(rows, moved, strict=True) if some))
 
 
 def _row(name: tuple[str, str], before: float, after: float, interval: Any, slope: np.ndarray) -> Row:

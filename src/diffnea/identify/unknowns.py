@@ -15,7 +15,7 @@ from diffnea.batches import on_robots
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot, nameless
 
-LEARN = ("inertia", "kinematics", "armature", "actuator")
+LEARN = ("inertia", "kinematics", "armature", "calibration", "actuator")
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,8 +24,9 @@ class Unknowns:
 
     tree: Any
     masks: Any  # like the tree: True where a number is free
-    learned: tuple[str, ...]
+    learned: tuple[str, ...]  # parts of the model that move
     labels: tuple[str, ...]
+    named: tuple[str, ...] = ()  # the same as they were asked for: a calibration moves the kinematics
 
     @property
     def size(self) -> int:
@@ -62,39 +63,44 @@ def model_of(tree: Any) -> Any:
 
 
 def unknowns(
-    given: Robot | FeedForward, learn: Iterable[str] | None, actuator: str | AbstractActuator, key: Array
+    given: Robot | FeedForward,
+    learn: Iterable[str] | None,
+    actuator: str | AbstractActuator,
+    key: Array,
+    links: Iterable[str] | None = None,
+    joints: Iterable[str] | None = None,
 ) -> Unknowns:
-    """What is free: the parts named by `learn`; by default the inertias and the actuator.
+    """What is free: the parts named by `learn`, of the links and joints named; by default inertias and actuator, all.
 
     An actuator asked for by name is always learned, since it has no coefficients of its own. One given as an
     instance is learned if `learn` says so or says nothing.
     """
     if isinstance(given, FeedForward):
         masks = jax.tree.map(lambda leaf, free: np.full(np.shape(leaf), free), given, given.learned())
-        return Unknowns(_double(given), masks, ("network",), _numbered("network", masks))
-    parts = _parts(learn, actuator)
+        return Unknowns(_double(given), masks, ("network",), _numbered("network", masks), ("network",))
     driving = actuators.for_robot(actuator, given, key=key) if isinstance(actuator, str) else actuator
+    parts = _parts(learn, isinstance(actuator, str), bool(jax.tree.leaves(driving)))
     virtual = _double(parameters.encode(_double(given), nearest=True))
-    masks = parameters.learnable(virtual, [part for part in parts if part != "actuator"])
+    masks = parameters.learnable(virtual, [part for part in parts if part != "actuator"], links, joints)
     free = "actuator" in parts
     actuator_masks = jax.tree.map(lambda leaf: np.full(np.shape(leaf), free), driving)
     names = [*parameters.labels(virtual, masks), *_numbered("actuator", actuator_masks)]
-    return Unknowns((virtual, _double(driving)), (masks, actuator_masks), parts, tuple(names))
+    moving = tuple(dict.fromkeys("kinematics" if part == "calibration" else part for part in parts))
+    return Unknowns((virtual, _double(driving)), (masks, actuator_masks), moving, tuple(names), parts)
 
 
 def _double(tree: Any) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)
 
 
-def _parts(learn: Iterable[str] | None, actuator: str | AbstractActuator) -> tuple[str, ...]:
+def _parts(learn: Iterable[str] | None, by_name: bool, has_numbers: bool) -> tuple[str, ...]:
+    """The parts in their order; an actuator only if it has numbers to learn."""
     named = (learn,) if isinstance(learn, str) else ("inertia", "actuator") if learn is None else tuple(learn)
     for part in named:
         if part not in LEARN:
             raise ValueError(f'fit: learn has "{part}"; use any of {", ".join(LEARN)}')
-    if isinstance(actuator, str):
-        named = (*named, "actuator")
-    some = isinstance(actuator, str) or bool(jax.tree.leaves(actuator))
-    return tuple(part for part in LEARN if part in named and (part != "actuator" or some))
+    named = (*named, "actuator") if by_name else named
+    return tuple(part for part in LEARN if part in named and (part != "actuator" or has_numbers))
 
 
 def _numbered(what: str, masks: Any) -> tuple[str, ...]:

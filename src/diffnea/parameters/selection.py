@@ -13,7 +13,8 @@ from jaxtyping import Array, Float
 from diffnea.parameters.inertia import FORMS
 from diffnea.parameters.virtual import Decoded, VirtualRobot
 
-LEARNABLE = ("inertia", "kinematics", "armature")
+LEARNABLE = ("inertia", "kinematics", "armature", "calibration")
+_OF_JOINTS = LEARNABLE[1:]
 
 
 def learnable(
@@ -24,24 +25,22 @@ def learnable(
 ) -> VirtualRobot:
     """Masks of what is learned: a tree like `virtual`, with True in numpy arrays where a number is free.
 
-    `links` names those whose inertia is learned, `joints` those whose placement or armature is; None means all.
+    `links` names those whose inertia is learned, `joints` those whose placement, armature or zero position
+    (`calibration`) is; None means all.
     `unpack` with these masks gives a robot whose other numbers are its own, to the last bit.
     """
     learn = _names(learn, LEARNABLE, "learn")
-    for what, chosen, parts in (("links", links, {"inertia"}), ("joints", joints, {"kinematics", "armature"})):
+    for what, chosen, parts in (("links", links, {"inertia"}), ("joints", joints, set(_OF_JOINTS))):
         if chosen is not None and not parts & set(learn):
             raise ValueError(f"{what} are named, but learn has no {' or '.join(sorted(parts))}")
     tree = virtual.own.tree
-    rows = {
-        "inertia": _chosen("inertia" in learn, links, tree.link_names, "links"),
-        "kinematics": _chosen("kinematics" in learn, joints, tree.joint_names, "joints"),
-        "armature": _chosen("armature" in learn, joints, tree.joint_names, "joints"),
-    }
+    rows = {part: _chosen(part in learn, joints, tree.joint_names, "joints") for part in _OF_JOINTS}
+    rows["inertia"] = _chosen("inertia" in learn, links, tree.link_names, "links")
     decoded = Decoded(**{part: tuple(row.tolist()) for part, row in rows.items()})
     blank = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), bool), replace(virtual, decoded=decoded))
     wide = [np.repeat(rows[part][:, None], width, 1) for part, width in (("inertia", 10), ("kinematics", 3))]
-    filled = (wide[0], wide[1], wide[1], rows["armature"])
-    return eqx.tree_at(lambda v: (v.inertia, v.translation, v.rpy, v.armature), blank, filled)
+    filled = (wide[0], wide[1], wide[1], rows["armature"], rows["calibration"])
+    return eqx.tree_at(lambda v: (v.inertia, v.translation, v.rpy, v.armature, v.zero), blank, filled)
 
 
 def _names(given: Iterable[str], accepted: tuple[str, ...], what: str) -> tuple[str, ...]:
@@ -121,5 +120,6 @@ def labels(virtual: VirtualRobot, masks: VirtualRobot) -> list[str]:
         (masks.translation, tree.joint_names, ["x", "y", "z"]),
         (masks.rpy, tree.joint_names, ["roll", "pitch", "yaw"]),
         (np.reshape(masks.armature, (-1, 1)), tree.joint_names, ["softplus armature"]),
+        (np.reshape(masks.zero, (-1, 1)), tree.joint_names, ["zero"]),
     ]
     return [f"{rows[i]} {columns[k]}" for mask, rows, columns in parts for i, k in np.argwhere(np.asarray(mask))]

@@ -18,7 +18,7 @@ from diffnea.parameters.bodies import bodies, scale
 from diffnea.parameters.bounds import bounded
 from diffnea.parameters.inertia import FORMS, inertia, numbers
 from diffnea.robot import Robot
-from diffnea.spatial import Inertia, Transform
+from diffnea.spatial import Inertia, Transform, joint_transform
 
 _ROTOR = 0.01  # scale of a rotor where the file has none, as a share of a link's typical inertia
 _NO_ROTOR = 0.1  # where a joint without armature starts, in units of that
@@ -30,6 +30,7 @@ class Decoded(NamedTuple):
     inertia: tuple[bool, ...]
     kinematics: tuple[bool, ...]
     armature: tuple[bool, ...]
+    calibration: tuple[bool, ...]
 
 
 class VirtualRobot(eqx.Module):
@@ -40,6 +41,7 @@ class VirtualRobot(eqx.Module):
     translation: Float[Array, "n 3"]
     rpy: Float[Array, "n 3"]  # roll, pitch, yaw; R = Rz Ry Rx
     armature: Float[Array, " n"]  # armature = scale · softplus(number)
+    zero: Float[Array, " n"]  # added to each joint's coordinate: what its encoder is off by
     armature_scale: Float[Array, " n"]
     mass_scale: Float[Array, ""]  # typical mass and length of a link
     length_scale: Float[Array, ""]
@@ -60,7 +62,8 @@ def encode(robot: Robot, inertia: str = "log-cholesky", nearest: bool = False) -
     round off (1e-4 of the moments about the centre of mass, as in `load_robot`) is clipped away. Any other inertia
     that no body has raises, unless `nearest` projects it: the eigenvalues of its pseudo-inertia are clipped.
 
-    Armature is decoded only where it is learned. A joint without any then starts from 0.1 % of a typical inertia.
+    Armature and zero positions are decoded only where they are learned. A joint without armature then starts from 0.1 %
+    of a typical inertia.
     """
     if inertia not in FORMS:
         raise ValueError(f'inertia is "{inertia}"; use {" or ".join(FORMS)}')
@@ -78,11 +81,12 @@ def encode(robot: Robot, inertia: str = "log-cholesky", nearest: bool = False) -
         translation=jnp.asarray(bounds.unbounded(steps, bounds.LENGTH), dtype),
         rpy=jnp.asarray(bounds.unbounded(np.reshape(angles, (count, 3)), bounds.ANGLE), dtype),
         armature=jnp.asarray(rotors, dtype),
+        zero=jnp.zeros(count, dtype),
         armature_scale=jnp.asarray(rotor_scale, dtype),
         mass_scale=jnp.asarray(typical.mass, dtype),
         length_scale=jnp.asarray(typical.length, dtype),
         form=inertia,
-        decoded=Decoded(every, every, (False,) * count),
+        decoded=Decoded(every, every, (False,) * count, (False,) * count),
     )
 
 
@@ -117,10 +121,12 @@ def _rotors(robot: Robot, mass: float, length: float) -> tuple[np.ndarray, np.nd
 def decode(virtual: VirtualRobot) -> Robot:
     """The robot the numbers stand for, and everything else of it as it was; pure, differentiable, kernel-friendly."""
     own, decoded = virtual.own, virtual.decoded
+    placement = _rows(decoded.kinematics, own.placement, partial(_placements, virtual.rpy, virtual.translation))
+    turning = tuple(own.tree.revolute.tolist())
     return replace(
         own,
         inertia=_rows(decoded.inertia, own.inertia, partial(_inertias, virtual.form, virtual.inertia)),
-        placement=_rows(decoded.kinematics, own.placement, partial(_placements, virtual.rpy, virtual.translation)),
+        placement=_rows(decoded.calibration, placement, partial(_zeroed, turning, placement, own.axis, virtual.zero)),
         armature=_rows(decoded.armature, own.armature, partial(_armatures, virtual.armature, virtual.armature_scale)),
     )
 
@@ -134,6 +140,15 @@ def _inertias(form: str, numbers: Float[Array, "n 10"]) -> Inertia:
 def _placements(rpy: Float[Array, "n 3"], translation: Float[Array, "n 3"]) -> Transform:
     turned = jax.vmap(lambda angles: rotation(bounded(angles, bounds.ANGLE)))(rpy)
     return Transform(turned, bounded(translation, bounds.LENGTH))
+
+
+@partial(jax.jit, static_argnums=0)
+def _zeroed(
+    turning: tuple[bool, ...], placement: Transform, axis: Float[Array, "n 3"], zero: Float[Array, " n"]
+) -> Transform:
+    """Placements with each joint moved by its zero, so that the coordinate it is given may be off by that."""
+    moved = jax.vmap(joint_transform)(axis, np.array(turning), bounded(zero, bounds.ANGLE))
+    return jax.vmap(lambda fixed, turn: fixed @ turn)(placement, moved)
 
 
 @jax.jit

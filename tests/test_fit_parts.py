@@ -1,0 +1,117 @@
+"""Fits of a part: what is named is learned, and nothing else moves, to the last bit."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import diffnea as dn
+from diffnea import parameters
+from diffnea.cli.fit import Fit
+from diffnea.cli.inputs import read_robot
+
+ZEROS = np.array([0.06, -0.09])
+
+
+@pytest.fixture(scope="module")
+def robot():
+    return read_robot("dfki_double_pendulum")
+
+
+def samples(robot, seed=0):
+    """Exact samples of a robot that is driven at both joints."""
+    rng = np.random.default_rng(seed)
+    q, qd, u = rng.uniform(-2, 2, (200, 2)), rng.uniform(-3, 3, (200, 2)), rng.normal(size=(200, 2))
+    return dn.Samples(q=q, qd=qd, u=u, qdd=np.asarray(dn.forward_dynamics(robot, q, qd, u)), driven=(True, True))
+
+
+def carrying(robot, mass=0.4):
+    """With a point mass at a place of the last link."""
+    place = jnp.array([0.03, 0.02, -0.15])
+    matrix = mass * (place @ place * jnp.eye(3) - jnp.outer(place, place))
+    load = dn.Inertia.from_moments(jnp.asarray(mass), mass * place, matrix)
+    whole = jax.tree.map(lambda own, more: own.at[-1].add(more), robot.inertia, load)
+    return replace(robot, inertia=whole)
+
+
+def rezeroed(robot, zeros):
+    """Whose joints stand elsewhere than their coordinates say."""
+    virtual = parameters.encode(robot)
+    masks = parameters.learnable(virtual, ("calibration",))
+    return parameters.decode(parameters.unpack(virtual, masks, jnp.asarray(zeros)))
+
+
+def unchanged(found, robot, *parts):
+    """Leaves of these parts are the same to the last bit."""
+    for part in parts:
+        for ours, theirs in zip(
+            jax.tree.leaves(getattr(found, part)), jax.tree.leaves(getattr(robot, part)), strict=True
+        ):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_zero_position_is_a_shifted_coordinate(robot):
+    """The law: the robot with other zeros at q is the robot at q + zeros."""
+    q, qd, u = np.random.default_rng(1).normal(size=(3, 5, 2))
+    moved = dn.forward_dynamics(rezeroed(robot, ZEROS), q, qd, u)
+    np.testing.assert_allclose(moved, dn.forward_dynamics(robot, q + ZEROS, qd, u), rtol=1e-10, atol=1e-10)
+    cartpole = dn.systems.cartpole().robot  # a joint that slides, too
+    moved = dn.forward_kinematics(rezeroed(cartpole, ZEROS), q)
+    np.testing.assert_allclose(moved, dn.forward_kinematics(cartpole, q + ZEROS), atol=1e-10)
+
+
+def test_a_payload_is_found_at_the_last_link_alone(robot):
+    fit = dn.fit(robot, samples(carrying(robot)), learn=("inertia",), links=robot.link_names[-1:], method="lm")
+    assert fit.verdict == "accepted" and fit.metrics["nmse"] < 1e-12
+    np.testing.assert_array_equal(fit.robot.inertia.parameters[0], robot.inertia.parameters[0])
+    unchanged(fit.robot, robot, "placement", "armature", "damping", "gravity")
+    assert {row.name.split()[0] for row in fit.table} == {robot.link_names[-1]}
+    assert fit.config["links"] == list(robot.link_names[-1:])
+
+
+def test_a_calibration_finds_the_zeros_and_leaves_the_masses(robot):
+    fit = dn.fit(robot, samples(rezeroed(robot, ZEROS)), learn=("calibration",), method="lm")
+    assert fit.verdict == "accepted" and fit.metrics["nmse"] < 1e-12 and fit.config["learn"] == ["calibration"]
+    unchanged(fit.robot, robot, "inertia", "armature", "axis")
+    q = np.array([0.4, 0.2])
+    np.testing.assert_allclose(dn.forward_kinematics(fit.robot, q), dn.forward_kinematics(robot, q + ZEROS), atol=1e-6)
+    assert fit.known.counts == {"unknowns": 2, "rank": 2, "structural_rank": 2}
+    assert all(row.identifiable for row in fit.table) and {row.unit for row in fit.table} == {"rad"}
+
+
+def test_joints_can_be_chosen(robot):
+    only = robot.joint_names[1:]
+    truth = rezeroed(robot, ZEROS * [0, 1])
+    fit = dn.fit(robot, samples(truth), learn=("calibration",), joints=only, method="lm")
+    assert fit.metrics["nmse"] < 1e-12
+    np.testing.assert_array_equal(fit.robot.placement.rotation[0], robot.placement.rotation[0])
+    rotor = replace(robot, armature=robot.armature.at[1].add(0.05))
+    fit = dn.fit(robot, samples(rotor), learn=("armature",), joints=only, method="lm")
+    assert float(fit.robot.armature[1]) == pytest.approx(float(rotor.armature[1]), rel=1e-6)
+    assert float(fit.robot.armature[0]) == float(robot.armature[0])
+    assert [row.name for row in fit.table] == [f"{only[0]} armature"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"learn": ("armature",), "links": ("x",)}, "links are named, but learn has no inertia"),
+        ({"learn": ("inertia",), "links": ("x",)}, 'links: there is no "x"; use any of '),
+        ({"learn": ("inertia",), "joints": ("x",)}, "joints are named, but learn has no armature or calibration"),
+        ({"learn": ("inertia",), "links": ("link2",), "method": "linear"}, "method linear learns all inertias"),
+    ],
+)
+def test_what_cannot_be_chosen_is_said(robot, arguments, line):
+    if arguments["links" if "links" in arguments else "joints"] == ("link2",):
+        arguments = {**arguments, "links": robot.link_names[-1:]}
+    with pytest.raises(ValueError, match=line):
+        dn.fit(robot, samples(robot), **arguments)
+
+
+def test_the_command_takes_short_hands(robot, tmp_path):
+    found = Fit("robot", ("x",), learn=("payload", "armature"), joints=("a",))
+    assert found._chosen() == (("inertia", "armature"), "ideal") and found._links(robot) == robot.link_names[-1:]
+    assert Fit("robot", ("x",), learn=("friction",))._chosen() == ((), "stribeck")
+    assert Fit("robot", ("x",))._links(robot) is None and Fit("robot", ("x",), links=("b",))._links(robot) == ("b",)
