@@ -68,7 +68,7 @@ class Fit:
         test = inputs.read_recordings(self.test, robot, self.columns) if self.test else None
         learn, actuator = self._chosen()
         samples = sum(map(len, data))
-        with inputs.at_work(f"learning {robot.name} from {samples} samples", self.json):
+        with inputs.watching(f"learning {robot.name} from {samples} samples", self.json) as watch:
             fit = identify.fit(
                 robot,
                 data,
@@ -82,9 +82,12 @@ class Fit:
                 robust=self.robust or None,
                 links=self._links(robot),
                 joints=self.joints or None,
+                progress=watch,
             )
+            _tell(watch, "working out what the data determine")
             fit.save(self.out)
             if report.can_render():
+                _tell(watch, "drawing the page")
                 report.fit(self.out)
         names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
         return self._result(fit, robot, len(data), samples, names) | {"seconds": round(time.perf_counter() - began, 2)}
@@ -127,3 +130,8 @@ class Fit:
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
         return fit_in_words(result)
+
+
+def _tell(watch: inputs.Watch | None, stage: str) -> None:
+    if watch is not None:
+        watch(stage, 0, 0, float("nan"))

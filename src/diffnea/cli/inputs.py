@@ -1,6 +1,8 @@
 """What commands read: a robot by its file or its name here, recordings by their files or as a public data set."""
 
+import math
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -10,6 +12,7 @@ import jax
 from rich.console import Console
 
 from diffnea.formats import load_robot
+from diffnea.identify.progress import Watch
 from diffnea.recordings import Recording, RecordingError, load_recordings, public
 from diffnea.robot import Robot
 
@@ -75,3 +78,50 @@ def at_work(what: str, quiet: bool) -> Iterator[None]:
     else:
         print(f"diffnea: {what} …", file=sys.stderr)
         yield
+
+
+# Elsewhere than on a terminal a line is printed when the stage changes, and now and then within one.
+_SECONDS_BETWEEN_LINES = 5.0
+
+
+@contextmanager
+def watching(what: str, quiet: bool) -> Iterator[Watch | None]:
+    """A fit's progress on stderr, with its current error: a bar on a terminal, plain lines elsewhere."""
+    if quiet:
+        yield None
+    elif Console(stderr=True).is_terminal:
+        with _bar(what) as watch:
+            yield watch
+    else:
+        print(f"diffnea: {what} …", file=sys.stderr)
+        yield _lines()
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Watch]:
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[error]}")
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None, error="")
+
+        def watch(stage: str, step: int, steps: int, error: float) -> None:
+            told = f"error {error:.3g}" if math.isfinite(error) else ""
+            bar.update(task, description=f"{what}: {stage}", completed=step, total=steps or None, error=told)
+
+        yield watch
+
+
+def _lines() -> Watch:
+    last, when = "", 0.0
+
+    def watch(stage: str, step: int, steps: int, error: float) -> None:
+        nonlocal last, when
+        now = time.monotonic()
+        if stage == last and now - when < _SECONDS_BETWEEN_LINES:
+            return
+        told = f", step {step} of at most {steps}, error {error:.3g}" if steps and math.isfinite(error) else ""
+        print(f"diffnea: {stage}{told}", file=sys.stderr, flush=True)
+        last, when = stage, now
+
+    return watch

@@ -18,6 +18,7 @@ from diffnea.identify.knowledge import Knowledge, knowledge, linearised
 from diffnea.identify.linear import FRICTION, regress
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.precision import double_precision, is_double
+from diffnea.identify.progress import Watch, stage, watched
 from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, windows
 from diffnea.identify.starts import near, random_starts
 from diffnea.identify.table import Table
@@ -108,6 +109,7 @@ def fit(
     steps: int | None = None,
     links: Iterable[str] | None = None,
     joints: Iterable[str] | None = None,
+    progress: Watch | None = None,
 ) -> Fit:
     """Learn a model from recordings or samples, and judge it on a part that is kept back, or on `test`.
 
@@ -116,11 +118,11 @@ def fit(
     is; by default all. An actuator given by name is always learned.
     `start="nominal"` begins with the robot as given and perturbed copies of it, "random" with robots that share only
     its size and mass. `robust` weights outliers down. `steps` are iterations of the method. A network (`FeedForward`)
-    in place of the robot is learned as it is.
+    in place of the robot is learned as it is. `progress(stage, step, steps, error)` is called on the way.
     """
     _check(method=(method, METHODS), loss=(loss, LOSSES), start=(start, STARTS))
     _check_kind(robot, method, loss)
-    with double_precision(), np.errstate(all="ignore"):  # what is not finite ends in the verdict
+    with double_precision(), np.errstate(all="ignore"), watched(progress):  # what is not finite ends in the verdict
         chosen = _Chosen(*(None if names is None else tuple(names) for names in (links, joints)))
         plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps, chosen)
         found = plan.run()
@@ -187,7 +189,8 @@ class _Plan:
     def run(self) -> Fit:
         key = jax.random.key(self.seed)
         names = self.given.joint_names if isinstance(self.given, Robot) else None
-        parts = split(self.data, self.test, names, self.given.num_joints, self.seed)
+        with stage("preparing data"):
+            parts = split(self.data, self.test, names, self.given.num_joints, self.seed)
         if self.loss == "trajectory" and not parts.timed:
             raise ValueError("fit: loss trajectory needs recordings; Samples have no order in time")
         free = unknowns(self.given, self.learn, self.actuator, key, *self.chosen)
@@ -198,7 +201,8 @@ class _Plan:
             return self._result(free, parts, before, None, weight, problems)
         if self.method == "linear":
             return self._linear(free, parts, before, weight)
-        found = self._search(self._task(free, parts, weight))
+        with stage("searching"):
+            found = self._search(self._task(free, parts, weight))
         if not found.finite:
             problems = ["the loss is not finite at any start; look at the data and at the start's numbers"]
         return self._result(free, parts, before, found, weight, problems)
@@ -208,7 +212,7 @@ class _Plan:
         if not isinstance(self.actuator, str) or self.actuator not in FRICTION:
             raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
         if set(free.learned) - {"inertia", "actuator"} or self.chosen.links is not None:
-            raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and other parts out")
+            raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and the like out")
         found = regress(before.robot, self.actuator, parts.fitted, weight, free.learned)
         notes = (f"regression: {found.rank} of {free.size} directions are determined",)
         if not found.physical:
@@ -270,15 +274,17 @@ class _Plan:
         told = () if found.converged else found.notes[-1:]
         problem = None
         if self.loss == "trajectory":
-            found, problem = trajectory.improve(found, free, parts, _spread(parts.fitted))
+            with stage("following trajectories"):
+                found, problem = trajectory.improve(found, free, parts, _spread(parts.fitted))
         model = free.model(jnp.asarray(found.theta))
         problem = problem or partial(linearised, free, found.rows, found.theta, self.loss)
         outcome = _Outcome(model, found.loss, found.history, found.notes, told, problem)
         return self._fit(free, parts, before, outcome, problems)
 
     def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: "_Outcome", problems: list[str]) -> Fit:
-        cut = windows(parts.test, _spread(parts.fitted))
-        metrics = _metrics(outcome.model, before, parts.test, cut)
+        with stage("judging"):
+            cut = windows(parts.test, _spread(parts.fitted))
+            metrics = _metrics(outcome.model, before, parts.test, cut)
         return Fit(
             model=outcome.model,
             metrics=metrics,

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.identify.progress import tell
+
 # A direction whose eigenvalue is below this share of the largest is not determined: it is rounding.
 RANK_TOLERANCE = 1e-14
 # A column whose norm is below this share of the largest is scaled like that share: rounding must not become a column.
@@ -76,6 +78,7 @@ def minimise(
             break
         state.step()
         history.append(state.lowest)
+        tell(len(history) - 1, iterations, state.lowest)
     return Descent(state.theta, state.loss, state.still >= PATIENCE, tuple(history))
 
 
