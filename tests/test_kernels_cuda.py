@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from kernel_loops import LOOPS
+from kernel_programs import all_operations, long_rows, small_and_large_angles, swing
 from test_kernels_cpu import PAIRS, REALS, assert_close, evaluate, special
 
 from diffnea import kernels
