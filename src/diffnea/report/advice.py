@@ -3,16 +3,18 @@
 from collections.abc import Iterator
 
 import numpy as np
+from jaxtyping import Float
 
 from diffnea.identify import Fit
 from diffnea.models import Model
 from diffnea.report import residuals
-from diffnea.report.evidence import Evidence
+from diffnea.report.evidence import Evidence, Stretch
 from diffnea.report.fit_figures import Joints
 from diffnea.report.wording import count, listed, number
 
 # A pattern is worth words when it explains this share of what is left, and what is left this share of the signal.
 PATTERN, NOTABLE = 0.15, 0.02
+MOST_OF_IT = 0.5  # beyond this share no single pattern is to blame
 # An estimate is called uncertain when its standard deviation is this share of it.
 UNCERTAIN, NAMED = 0.25, 5
 # A joint that uses less than this share of its range or speed could tell more.
@@ -21,25 +23,34 @@ LITTLE_USED = 0.4
 
 def missed(fit: Fit, found: Evidence, joints: Joints) -> list[str]:
     """What the model lacks, a sentence each, from the pattern of what it leaves."""
-    left, signal, q, qd = (
-        found.joined(rows)
-        for rows in (
-            [stretch.residual for stretch in found.stretches],
-            [s.track.qdd if s.torques is None else s.torques.taken for s in found.stretches],
-            [stretch.track.q for stretch in found.stretches],
-            [stretch.track.qd for stretch in found.stretches],
-        )
+    left, q, qd = (
+        found.joined([get(stretch) for stretch in found.stretches])
+        for get in (lambda s: s.residual, lambda s: s.track.q, lambda s: s.track.qd)
     )
     said = []
-    for k, joint in enumerate(joints.names):
-        share = float(np.var(left[:, k]) / max(np.var(signal[:, k]), 1e-300))
-        if share < NOTABLE:
-            continue
-        said += [
-            f"{joint}: {share:.0%} of its variance is not explained; {words}"
-            for words in _pattern(q[:, k], qd[:, k], left[:, k], isinstance(fit.model, Model))
-        ]
+    for k, (joint, share) in enumerate(zip(joints.names, left_over(found), strict=True)):
+        if share > MOST_OF_IT:
+            said.append(f"{joint}: the model explains little of it; look at the robot file, the signs and the units")
+        elif share > NOTABLE:
+            head = f"{joint}: {share:.0%} of its variance is not explained"
+            signals = q[:, k], qd[:, k], left[:, k]
+            said += [f"{head}; {words}" for words in _pattern(*signals, physical=isinstance(fit.model, Model))]
     return said
+
+
+def left_over(found: Evidence) -> Float[np.ndarray, " n"]:
+    """The share of each joint's torque, or acceleration, that is not explained: of variances, on data not fitted."""
+    left = found.joined([stretch.residual for stretch in found.stretches])
+    whole = [found.joined([get(s) for s in found.stretches]).var(0) for get in (_taken, _given)]
+    return left.var(0) / np.maximum(np.maximum(*whole), 1e-300)
+
+
+def _taken(stretch: Stretch) -> np.ndarray:
+    return stretch.track.qdd if stretch.torques is None else stretch.torques.taken
+
+
+def _given(stretch: Stretch) -> np.ndarray:
+    return stretch.fit if stretch.torques is None else stretch.torques.rest
 
 
 def _pattern(q: np.ndarray, qd: np.ndarray, left: np.ndarray, physical: bool) -> Iterator[str]:

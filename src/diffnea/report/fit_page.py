@@ -1,8 +1,11 @@
 """The page of a fit: one HTML file that needs nothing else, written from a fit's folder."""
 
 import json
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+
+import numpy as np
 
 from diffnea.benchmark.records import replace_file
 from diffnea.identify import Fit, load_fit
@@ -16,6 +19,7 @@ from diffnea.report.playback import playback
 from diffnea.report.wording import count, length, listed, number
 
 PAGE = "report.html"
+FEW_JOINTS = 3  # of more, a sentence gives the range
 MARKS = {"accepted": "yes", "no better than the start": "partly", "failed": "no"}
 
 
@@ -43,7 +47,7 @@ def render(found: Fit, name: str, versions: dict[str, str]) -> str:
             name=name,
             mark=MARKS[found.verdict.status],
             summary=summary(found, joints),
-            tiles=tiles(found, joints),
+            tiles=tiles(found, seen),
             joints=joints,
             errors=error_rows(found, joints),
             quantity="torque" if seen is not None and _by_torque(found, seen) else "acceleration",
@@ -55,7 +59,7 @@ def render(found: Fit, name: str, versions: dict[str, str]) -> str:
             played=played,
             missed=said,
             advice=advice.next_recordings(found, seen, joints),
-            number=number,
+            number=lambda value, digits=4: number(value, digits).replace("-", "−"),
             versions=versions,
             today=date.today().isoformat(),
             **styles("playback.js"),
@@ -97,13 +101,21 @@ def _prediction(found: Fit, joints: Joints) -> str:
         nmse = number(ours.nmse, 3), number(theirs.nmse, 3)
         return f"On samples not fitted, the nMSE of accelerations is {nmse[0]}; the start's is {nmse[1]}."
     k = _shown(ours.horizons)
-    sides = [
-        [length(v, s) for v, s in zip(side.error_joints[k], joints.sliding, strict=True)] for side in (ours, theirs)
-    ]
+    sides = [_lengths(side.error_joints[k], joints) for side in (ours, theirs)]
+    names = f" ({listed(joints.names)})" if len(joints.names) <= FEW_JOINTS else ""
     return (
-        f"On data not fitted, a prediction {ours.horizons[k]:g} s ahead is typically off by {listed(sides[0])} "
-        f"({listed(joints.names)}); the start by {listed(sides[1])}."
+        f"On data not fitted, a prediction {ours.horizons[k]:g} s ahead is typically off by {sides[0]}{names}; "
+        f"the start by {sides[1]}."
     )
+
+
+def _lengths(errors: Sequence[float], joints: Joints) -> str:
+    """Each joint's error, or of many joints the smallest and the largest."""
+    if len(errors) <= FEW_JOINTS:
+        return listed([length(value, slides) for value, slides in zip(errors, joints.sliding, strict=True)])
+    kinds = [[e for e, s in zip(errors, joints.sliding, strict=True) if s == slides] for slides in (False, True)]
+    spans = [f"{length(min(e), s)} to {length(max(e), s)}" for e, s in zip(kinds, (False, True), strict=True) if e]
+    return listed(spans)
 
 
 def _shown(horizons: tuple[float, ...]) -> int:
@@ -111,7 +123,7 @@ def _shown(horizons: tuple[float, ...]) -> int:
     return max([k for k, horizon in enumerate(horizons) if horizon <= 1.0], default=0)
 
 
-def tiles(found: Fit, joints: Joints) -> list[tuple[str, str]]:
+def tiles(found: Fit, seen: Evidence | None) -> list[tuple[str, str]]:
     """A few numbers to begin with, each with its words."""
     ours, theirs = found.metrics.fit, found.metrics.start
     rows = []
@@ -122,7 +134,11 @@ def tiles(found: Fit, joints: Joints) -> list[tuple[str, str]]:
         )
         rows.append((f"{number(ours.good_for, 3)} s", "until a prediction is off by a tenth of the motion"))
         rows.append((f"{ours.diverged} of {ours.windows}", "predictions leave all bounds"))
-    rows.append((f"{max(0.0, 1 - (ours.nmse or 0.0)):.1%}", "of accelerations explained, on data not fitted"))
+    if seen is not None and _by_torque(found, seen):
+        explained, what = 1 - float(np.mean(advice.left_over(seen))), "torques"
+    else:
+        explained, what = 1 - (1.0 if ours.nmse is None or not np.isfinite(ours.nmse) else ours.nmse), "accelerations"
+    rows.append((f"{max(0.0, explained):.1%}", f"of {what} explained, on data not fitted"))
     if found.known.counts is not None:
         counts = found.known.counts
         rows.append((f"{counts['rank']} of {counts['unknowns']}", "learned numbers are determined by the data"))

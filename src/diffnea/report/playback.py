@@ -17,7 +17,7 @@ SECONDS, FRAMES_A_SECOND = 12.0, 40.0
 # After so many seconds a prediction starts anew from what was measured; and after as many as the windows have.
 OFTEN = 0.5
 # Bodies are drawn no larger and no smaller than these shares of the robot's reach.
-LARGEST, SMALLEST = 0.6, 0.01
+LARGEST, SMALLEST = 0.5, 0.01
 DIGITS = 4
 
 

@@ -45,7 +45,7 @@ window.playback = (() => {
     const [width, height] = [place.clientWidth, place.clientHeight];
     if (place.width !== Math.round(width * ratio)) place.width = Math.round(width * ratio);
     if (place.height !== Math.round(height * ratio)) place.height = Math.round(height * ratio);
-    const unit = (0.78 * Math.min(width, height) * view.zoom) / size;
+    const unit = (0.95 * Math.min(width, height) * view.zoom) / size;
     screen = { right: [c, s, 0], up: [-s * sp, c * sp, cp], unit, width, height, ratio };
   }
   function project(p) {
@@ -69,7 +69,7 @@ window.playback = (() => {
     }
   }
   // A body's outline: the projection of an ellipsoid is the ellipse of the projected axes.
-  function body(pen, pose, link, colour) {
+  function body(pen, pose, link, colour, filled) {
     const W = product(pose.R, link.body);
     const across = [0, 1, 2].map((k) => dot([W[0][k], W[1][k], W[2][k]], screen.right));
     const upward = [0, 1, 2].map((k) => -dot([W[0][k], W[1][k], W[2][k]], screen.up));
@@ -82,20 +82,20 @@ window.playback = (() => {
     pen.fillStyle = colour;
     pen.strokeStyle = colour;
     pen.globalAlpha = 0.12;
-    pen.fill();
+    if (filled) pen.fill();
     pen.globalAlpha = 0.55;
     pen.lineWidth = 1;
     pen.stroke();
     pen.globalAlpha = 1;
   }
-  function robot(pen, q, colour, width) {
+  function robot(pen, q, colour, width, filled) {
     const found = poses(q);
     pen.strokeStyle = colour;
     pen.fillStyle = colour;
     pen.lineCap = "round";
     links.forEach((link, i) => {
       const pose = found[i];
-      if (control("bodies").checked && link.body) body(pen, pose, link, colour);
+      if (control("bodies").checked && link.body) body(pen, pose, link, colour, filled);
       pen.strokeStyle = colour;
       pen.fillStyle = colour;
       pen.lineWidth = width;
@@ -148,8 +148,8 @@ window.playback = (() => {
     const shown = run(), measured = data.measured[state.frame], predicted = shown.q[state.frame];
     trail(pen, data.measured, colours.measured);
     trail(pen, shown.q, colours[shown.model]);
-    robot(pen, measured, colours.measured, 4);
-    robot(pen, predicted, colours[shown.model], 2.5);
+    robot(pen, measured, colours.measured, 4, true);
+    robot(pen, predicted, colours[shown.model], 2.5, false);
     control("scrub").value = state.frame;
     control("time").textContent = `${(state.frame * data.dt).toFixed(2)} s`;
     place.dataset.frame = state.frame;
