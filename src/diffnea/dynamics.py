@@ -38,7 +38,7 @@ def forward(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Fl
     return constrained(robot, q, qd, tau, jnp.ones_like(q))
 
 
-@jax.custom_jvp
+@jax.jit  # a step of a roll-out asks for it five times and more: it is traced once
 def constrained(
     robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
 ) -> Float[Array, " n"]:
@@ -46,12 +46,17 @@ def constrained(
 
     Nothing depends smoothly on `free`: its derivative is taken as zero.
     """
+    return _constrained(robot, q, qd, tau, free)
+
+
+@jax.custom_jvp
+def _constrained(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
     if _is_deep(robot.tree.parents):
         return _articulated(robot, q, qd, tau, free)
     return _substitute(robot, factor_mass(robot, q, free), tau - bias(robot, q, qd))
 
 
-@partial(constrained.defjvp, symbolic_zeros=True)
+@partial(_constrained.defjvp, symbolic_zeros=True)
 def _constrained_tangent(primals, tangents):
     return _implicit_tangent(constrained(*primals), primals, tangents)
 
