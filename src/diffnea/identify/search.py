@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, replace
 
+import jax
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.actuators.networks import Network
 from diffnea.identify import gradient
 from diffnea.identify.least_squares import FLOOR, Descent, Problem, minimise, pull_back
 from diffnea.identify.residuals import problem, residuals
@@ -140,7 +142,7 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
         whole = problem(task.loss, task.free, rows, 1)
         run = minimise(whole, run.theta, iterations)
     arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
-    if task.prior is not None and np.isfinite(run.loss[0]):
+    if task.prior is not None and np.isfinite(run.loss[0]) and not _has_network(task):
         theta = pull_back(whole, run.theta[0], task.prior, spread(task.free))
         run = replace(run, theta=theta[None], loss=whole.loss(theta[None]))
     if not arrived:
@@ -150,6 +152,12 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
         )
     found = _found(task, run, 0, notes)
     return replace(found, history=(*history, *run.history), converged=arrived, rows=rows)
+
+
+def _has_network(task: Task) -> bool:
+    """Whether a network is learned: it has no prior to go back to, and the way there would take longer than the fit."""
+    parts = jax.tree.leaves(task.free.tree, is_leaf=lambda part: isinstance(part, Network))
+    return any(isinstance(part, Network) for part in parts)
 
 
 def _found(task: Task, run: Descent, which: int, notes: tuple[str, ...]) -> Found:
