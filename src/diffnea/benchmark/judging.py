@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea import batches, systems
-from diffnea.actuators import Combined, Motor, Viscous, combine
+from diffnea.actuators import Viscous, combine
 from diffnea.benchmark.datasets import Data, load
 from diffnea.benchmark.numbers import HORIZONS, INTEGRATORS, RANGES, EnergyNumbers, Observable, RolloutNumbers
+from diffnea.benchmark.real import motors
 from diffnea.models import AbstractModel, Model
 from diffnea.recordings import Samples
 from diffnea.robot import Robot
@@ -166,9 +167,10 @@ def _drive_share(model: Model, data: Data) -> float:
 
     Voltages and motion tell only ratios to it: a stronger motor with heavier links moves alike.
     """
-    parts = model.actuator.parts if isinstance(model.actuator, Combined) else (model.actuator,)
-    learned = [part.torque_per_volt[0] for part in parts if isinstance(part, Motor)]
-    return float(learned[0] / data.motor.torque_per_volt[0]) if learned and data.motor is not None else 1.0
+    learned = motors(model.actuator)
+    if not learned or data.motor is None:
+        return 1.0
+    return float(learned[0].torque_per_volt[0] / data.motor.torque_per_volt[0])
 
 
 def _seen(robot: Robot) -> dict[str, float]:

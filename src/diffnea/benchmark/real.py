@@ -1,6 +1,6 @@
 """The real recordings that play the paper's third data set, and the motors of these machines by their data sheets."""
 
-from diffnea.actuators import Motor
+from diffnea.actuators import AbstractActuator, Combined, Motor
 from diffnea.recordings import Recording, public
 
 FOLDERS = {"cartpole": "quanser_cartpole", "furuta": "quanser_qube"}
@@ -29,3 +29,9 @@ def recordings(system: str, joint_names: tuple[str, ...]) -> tuple[list[Recordin
 def motor(system: str) -> Motor:
     """The motor by its data sheet; only the first joint has one."""
     return Motor.of(*MOTORS[system], num_joints=2, driven=(True, False))
+
+
+def motors(actuator: AbstractActuator) -> list[Motor]:
+    """The motors among an actuator's parts."""
+    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    return [part for part in parts if isinstance(part, Motor)]
