@@ -15,6 +15,8 @@ HELD_BACK_SAMPLES = 0.2
 VALIDATION = 0.2  # of what is left
 # A low-pass that leaves less than this share of the samples, for want of neighbours, is left out.
 LEAST_LEFT = 0.5
+# States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.
+ENOUGH = 0.5 * np.pi
 
 
 @dataclass(frozen=True)
@@ -184,12 +186,17 @@ def equations(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"
 
 
 def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -> Rows | None:
+    """Of the samples no more than the equations need; as many blocks of each stretch as it fills."""
     little, dt = [track.terms for track in tracks if track.terms is not None], tracks[0].dt
     assert dt is not None
-    taps = taps_of(2 * np.pi * dt * min(each.bandwidth for each in little))
+    corner = 2 * np.pi * dt * min(each.bandwidth for each in little)
+    every = max(1, int(ENOUGH / (2 * np.pi * dt * max(each.wide for each in little))))
+    taps = taps_of(every * corner)
     blocks, size = taps.shape
-    whole = [each.take(slice(0, len(each.q) // size * size)) for each in little]
+    samples = [batch([each], late, weight).take(slice(None, None, every)) for each in little]
+    whole = [each.take(slice(0, len(each.q) // size * size)) for each in samples]
     left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
-    if left < LEAST_LEFT * sum(map(len, tracks)):
+    if left < LEAST_LEFT * sum(len(each.q) for each in samples):
         return None
-    return filtered(batch(whole, late, weight), [len(each.q) for each in whole], dt, taps)
+    together = Batch(*(np.concatenate(parts) for parts in zip(*whole, strict=True)))
+    return filtered(together, [len(each.q) for each in whole], every * dt, taps)

@@ -260,7 +260,14 @@ class _Plan:
             prior=prior,
             seed=self.seed,
             robust=bool(self.robust),
+            torque=self._torque_weight(free, parts),
         )
+
+    def _torque_weight(self, free: Unknowns, parts: Split) -> np.ndarray | None:
+        """For a robot, what residuals of torque are multiplied with."""
+        if not isinstance(self.given, Robot):
+            return None
+        return scales("torque", free.model(jnp.asarray(free.start)), parts.fitted)
 
     def _search(self, task: search.Task) -> search.Found:
         if self.method == "adam":

@@ -58,6 +58,11 @@ class Descent:
         """The start with the lowest loss."""
         return int(np.argmin(np.where(np.isfinite(self.loss), self.loss, np.inf)))
 
+    def only_best(self) -> "Descent":
+        """That start alone."""
+        chosen = slice(self.best, self.best + 1)
+        return Descent(self.theta[chosen], self.loss[chosen], self.converged[chosen], self.history)
+
 
 def minimise(
     problem: Problem,

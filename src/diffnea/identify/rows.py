@@ -9,12 +9,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-# The low-pass is a sinc as long as this over its corner (rad a sample) under Kaiser's window: whole up to half the
-# corner, and nothing left (50 dB) where a row in so many samples would alias.
+# The low-pass is a sinc as long as this over its corner (rad a sample) under Kaiser's window: all but whole up to 0.4
+# of the corner, and nothing left (a hundredth) where a row in so many samples would alias.
 LENGTH, WINDOW, ALIAS = 12.6, 4.5, 1.55
 # The highest corner: commands that are held make accelerations jump, and these have no derivative near the top.
 HIGHEST = 0.4 * math.pi
@@ -57,8 +56,10 @@ def through(low_pass: LowPass | None, values: Float[Array, "sample n ..."]) -> F
         return values
     blocks, size = low_pass.taps.shape
     count = values.shape[0] // size - blocks + 1
-    parts = jnp.tensordot(low_pass.taps, values.reshape(-1, size, *values.shape[1:]), ((1,), (1,)))
-    rows = sum((parts[k, k : k + count] for k in range(1, blocks)), start=parts[0, :count])
+    parts = values.reshape(-1, size, *values.shape[1:])
+    # Term by term: XLA makes one loop of it, and several of a product of matrices.
+    terms = [low_pass.taps[k, i] * parts[k : k + count, i] for k in range(blocks) for i in range(size)]
+    rows = sum(terms[1:], start=terms[0])
     return rows * low_pass.weight.reshape(*low_pass.weight.shape, *[1] * (values.ndim - 2))
 
 
@@ -82,6 +83,10 @@ class Rows:
         if self.low_pass is None:
             return replace(self, batch=self.batch._replace(weight=self.batch.weight * share))
         return replace(self, low_pass=self.low_pass._replace(weight=self.low_pass.weight * share))
+
+    def scaled(self, weight: Float[np.ndarray, " n"]) -> "Rows":
+        """The same with other weights of the joints."""
+        return replace(self, batch=self.batch._replace(weight=np.tile(weight, (len(self.batch.q), 1))))
 
     @property
     def count(self) -> int:

@@ -24,6 +24,10 @@ SHORT_STEPS, SHORT_RATE, SHORT_SAMPLES = 1000, 2e-2, 256
 # Huber's loss is quadratic up to this many standard deviations.
 HUBER, HUBER_ROUNDS = 1.345, 4
 ITERATIONS = 200
+# With more joints than this, a fit of accelerations begins at one of torques too.
+FEW_JOINTS = 3
+# A number has lost its effect when the squared slopes in it are this share of what they were.
+LOST_EFFECT = 1e-4
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class Task:
     prior: Float[np.ndarray, " p"] | None  # where numbers go that the data do not determine
     seed: int
     robust: bool = False
+    torque: Float[np.ndarray, " n"] | None = None  # what torque residuals are multiplied with; None for networks
 
 
 def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE) -> Found:
@@ -89,8 +94,21 @@ def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
         task.loss, task.free, task.validation.take(_even(len(task.validation.q), VALIDATED)), len(run.theta)
     )
     validation = checked.loss(run.theta)
-    best = int(np.argmin(np.where(np.isfinite(validation) & np.isfinite(run.loss), validation, np.inf)))
-    return _finish(task, run.theta[best : best + 1], run.history, notes, iterations)
+    order = np.argsort(np.where(np.isfinite(validation) & np.isfinite(run.loss), validation, np.inf))
+    ends = run.theta[order[:1]]
+    if any(rows.low_pass for rows in task.rows):  # another loss than that of the race: its minimum may be elsewhere
+        revived = _revived(race, ends[0], task.starts[order[0]])
+        ends = np.concatenate([ends, revived[None], run.theta[order[1:2]]])
+    return _finish(task, ends, run.history, notes, iterations)
+
+
+def _revived(problem: Problem, theta: Float[np.ndarray, " p"], start: Float[np.ndarray, " p"]) -> np.ndarray:
+    """θ with those numbers back at the start that have lost all effect on the way, as the extent of a flat body.
+
+    No slope leads out of there.
+    """
+    now, before = (np.einsum("spp->sp", problem.normal(each[None]).matrix)[0] for each in (theta, start))
+    return np.where(now < LOST_EFFECT * before, start, theta)
 
 
 def _even(count: int, most: int) -> np.ndarray | slice:
@@ -133,10 +151,10 @@ def _by_long_adam(task: Task) -> Found:
 
 
 def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...], iterations: int) -> Found:
-    """All data, from one θ; outliers weighted down where asked; what is not determined goes back to the prior."""
-    rows = task.rows
-    whole = problem(task.loss, task.free, rows, 1)
-    run = minimise(whole, theta, iterations)
+    """All data, from the best θ; outliers weighted down where asked; what is not determined goes back to the prior."""
+    rows, theta = task.rows, _with_torque(task, theta, iterations)
+    whole = problem(task.loss, task.free, rows, len(theta))
+    run = minimise(whole, theta, iterations).only_best()
     for _ in range(HUBER_ROUNDS if task.robust and np.isfinite(run.loss[0]) else 0):
         rows = tuple(without_outliers(task, each, run.theta[0]) for each in task.rows)
         whole = problem(task.loss, task.free, rows, 1)
@@ -158,6 +176,18 @@ def _has_network(task: Task) -> bool:
     """Whether a network is learned: it has no prior to go back to, and the way there would take longer than the fit."""
     parts = jax.tree.leaves(task.free.tree, is_leaf=lambda part: isinstance(part, Network))
     return any(isinstance(part, Network) for part in parts)
+
+
+def _with_torque(task: Task, theta: Float[np.ndarray, "starts p"], iterations: int) -> Float[np.ndarray, "more p"]:
+    """For the accelerations of an arm one more start: where the torque loss leads from the first.
+
+    Torques are linear in the inertias. Accelerations are not, and those of many joints have many minima.
+    """
+    if task.torque is None or task.loss != "acceleration" or len(task.torque) <= FEW_JOINTS:
+        return theta
+    rows = [each.scaled(task.torque) for each in task.rows]
+    near = minimise(problem("torque", task.free, rows, 1), task.starts[:1], iterations)
+    return np.concatenate([theta, near.theta]) if np.isfinite(near.loss[0]) else theta
 
 
 def _found(task: Task, run: Descent, which: int, notes: tuple[str, ...]) -> Found:

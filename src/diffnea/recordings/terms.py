@@ -14,18 +14,19 @@ from diffnea.recordings.matched_input import held
 from diffnea.recordings.recording import Recording
 
 # States are smoothed to this many times the bandwidth at which their accelerations are best, equations to this many.
-WIDE, KEPT = 3.0, 2.0
+WIDE, KEPT = 3.0, 0.7
 
 
 @dataclass(frozen=True)
 class Terms:
-    """States, accelerations and inputs, in double precision, and up to which frequency (Hz) equations of them hold."""
+    """States, accelerations and inputs, in double precision."""
 
     q: Float[np.ndarray, "time n"]
     qd: Float[np.ndarray, "time n"]
     qdd: Float[np.ndarray, "time n"]
     u: Float[np.ndarray, "time n"]
-    bandwidth: float
+    wide: float  # Hz, to which they are smoothed
+    bandwidth: float  # Hz, up to which equations of them are worth something
 
     def take(self, rows: slice | np.ndarray) -> "Terms":
         """Some of the samples."""
@@ -40,7 +41,7 @@ def terms(recording: Recording, smoothed: Smoothed) -> Terms:
     kept = slice(smoothed.dropped, len(recording) - smoothed.dropped)
     q, qd, qdd = (np.column_stack([getattr(each, key) for each in found])[kept] for key in ("q", "qd", "qdd"))
     u = np.column_stack([held(u.astype(np.float64), recording.dt, wide, 0.0) for u in recording.u.T])[kept]
-    return Terms(q, qd, qdd, u, KEPT / WIDE * wide)
+    return Terms(q, qd, qdd, u, wide, KEPT / WIDE * wide)
 
 
 def _slowest(smoothed: Smoothed) -> float:
