@@ -5,39 +5,28 @@ samples, size)`, or `(outer, 1, size)` if it is summed over the samples. Any num
 code, in as many threads as XLA's pool has if there is work for them.
 """
 
-import ctypes
 import hashlib
-import threading
 from functools import cache
-
-import jax
 
 from diffnea.kernels import code_cache, ffi_frame, llvm_machine
 from diffnea.kernels.llvm_ir import module
 from diffnea.kernels.llvm_machine import Machine
 from diffnea.kernels.plan import Layout
 from diffnea.kernels.program import Program
+from diffnea.kernels.targets import Targets, obstacle
 
 __all__ = ["Layout", "recalled", "target", "unavailable"]
 
 _BITS = {"float64": 64, "float32": 32}
-_lock = threading.RLock()
-_made: dict[tuple, tuple[Program, str]] = {}  # by identity: equal numbers, 0.0 and −0.0, make different programs
+_targets = Targets("cpu")
 _recalled: dict[str, str] = {}  # targets of functions that have a name
-handlers: dict[str, int] = {}  # where the code of each target begins
+handlers = _targets.handlers
 
 
 @cache
 def unavailable() -> str | None:
     """Why kernels cannot run here; None if they can."""
-    try:
-        llvm_machine.host()
-        ffi_frame.interface()
-    except ImportError as error:
-        return f"{error}; install llvmlite"
-    except (ValueError, RuntimeError, OSError) as error:
-        return str(error)
-    return None
+    return obstacle(llvm_machine.host, ffi_frame.interface)
 
 
 def target(program: Program, layout: Layout, dtype: str, name: str | None = None) -> str:
@@ -46,24 +35,25 @@ def target(program: Program, layout: Layout, dtype: str, name: str | None = None
     The code of a function with a name of its own is kept under that, too, for `recalled`.
     """
     machine = llvm_machine.host()
-    key = id(program), layout, dtype, machine
-    with _lock:
-        if key not in _made:
-            assembly = module(program, layout, _BITS[dtype], machine.vectors, _load_runtime(_BITS[dtype], machine))
-            code = compiled(assembly, machine)
-            _made[key] = program, _register(assembly + repr(machine), code, machine)
-            if name is not None:
-                named = _named(name, layout, dtype, machine)
-                code_cache.write(named, code)
-                _recalled[named] = _made[key][1]
-        return _made[key][1]
+    return _targets.of(program, (layout, dtype, machine), lambda: _make(program, layout, dtype, machine, name))
+
+
+def _make(program: Program, layout: Layout, dtype: str, machine: Machine, name: str | None) -> str:
+    assembly = module(program, layout, _BITS[dtype], machine.vectors, _load_runtime(_BITS[dtype], machine))
+    code = compiled(assembly, machine)
+    made = _register(assembly + repr(machine), code, machine)
+    if name is not None:
+        named = _named(name, layout, dtype, machine)
+        code_cache.write(named, code)
+        _recalled[named] = made
+    return made
 
 
 def recalled(name: str, layout: Layout, dtype: str) -> str | None:
     """The same for a function known by name, if its code was kept by this process or another."""
     machine = llvm_machine.host()
     key = _named(name, layout, dtype, machine)
-    with _lock:
+    with _targets.lock:
         if key not in _recalled:
             code = code_cache.read(key)
             if code is None:
@@ -82,8 +72,7 @@ def _register(content: str, code: bytes, machine: Machine) -> str:
     name = f"diffnea_{hashlib.sha256(content.encode()).hexdigest()[:32]}"
     if name not in handlers:
         (handler,) = llvm_machine.load(code, machine, "handler")
-        jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(handler)), platform="cpu")
-        handlers[name] = handler
+        _targets.register(name, handler)
     return name
 
 

@@ -4,70 +4,47 @@ Operands and results are those of `cpu`: `(outer or 1, samples or 1, size)` and 
 code is kept on disk; no Python runs when a kernel is called.
 """
 
-import ctypes
 import hashlib
-import threading
 from functools import cache
-
-import jax
 
 from diffnea.kernels import code_cache, cpu, cuda_driver, cuda_handler, llvm_machine
 from diffnea.kernels.cuda_driver import Device, Kernel
 from diffnea.kernels.cuda_source import REDUCE_WARPS, THREADS, Source, source
 from diffnea.kernels.plan import Layout
 from diffnea.kernels.program import Program
+from diffnea.kernels.targets import Targets, obstacle
 
 __all__ = ["Layout", "target", "unavailable"]
 
-_lock = threading.RLock()
-_made: dict[tuple, tuple[Program, str]] = {}  # by identity, as in `cpu`
-handlers: dict[str, int] = {}  # where the code of each target begins
-kernels: dict[str, list[Kernel]] = {}  # what each target launches
+_BITS = {"float64": 64, "float32": 32}
+_targets = Targets("CUDA")
 
 
 @cache
 def unavailable() -> str | None:
     """Why kernels cannot run here; None if they can."""
-    try:
-        cuda_driver.device()
-        cuda_driver.nvrtc()
-        llvm_machine.host()
-        cuda_handler.interface()
-    except ImportError as error:
-        return f"{error}; install llvmlite"
-    except (ValueError, RuntimeError, OSError) as error:
-        return str(error)
-    return None
+    return obstacle(cuda_driver.device, cuda_driver.nvrtc, llvm_machine.host, cuda_handler.interface)
 
 
 def target(program: Program, layout: Layout, dtype: str) -> str:
     """The name under which XLA finds the program as a custom call: compiled, or taken from the cache, at first use."""
-    key = id(program), layout, dtype
-    with _lock:
-        if key not in _made:
-            _made[key] = program, _register(source(program, layout, dtype), 8 * _bytes(dtype))
-        return _made[key][1]
-
-
-def _bytes(dtype: str) -> int:
-    return {"float64": 8, "float32": 4}[dtype]
+    return _targets.of(program, (layout, dtype), lambda: _register(source(program, layout, dtype), _BITS[dtype]))
 
 
 def _register(written: Source, bits: int) -> str:
     """Load a program's code and tell JAX of it."""
     device, machine = cuda_driver.device(), llvm_machine.host()
     name = f"diffnea_cuda_{hashlib.sha256((repr(written) + repr(device)).encode()).hexdigest()[:32]}"
-    if name in handlers:
+    if name in _targets.handlers:
         return name
     _publish_driver()
     shared = {"compute": written.shared_bytes} | ({"reduce": 0} if written.summed else {})
-    kernels[name] = cuda_driver.load(compiled(written.text, device), shared)
-    for kernel, suffix in zip(kernels[name], shared, strict=True):
+    loaded = cuda_driver.load(compiled(written.text, device), shared)
+    for kernel, suffix in zip(loaded, shared, strict=True):
         llvm_machine.publish(f"{name}_{suffix}", kernel.handle)  # its address, to the handler, is the kernel's handle
-    assembly = cuda_handler.handler(_launch(name, written, device, kernels[name][0]), bits)
+    assembly = cuda_handler.handler(_launch(name, written, device, loaded[0]), bits)
     (handler,) = llvm_machine.load(cpu.compiled(assembly, machine), machine, "handler")
-    jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(ctypes.c_void_p(handler)), platform="CUDA")
-    handlers[name] = handler
+    _targets.register(name, handler)
     return name
 
 
