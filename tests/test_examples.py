@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.identify.files import exported
 
 pytestmark = pytest.mark.slow  # fits and a simulation; `test_package` runs the examples themselves
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -44,21 +43,38 @@ def test_the_learned_model_swings_up_and_balances(swing, fit):
     assert np.all(np.abs(q[-500:, 0]) < 0.2)
 
 
-def test_mujoco_moves_the_exported_file_as_the_model_moves(fit, tmp_path):
-    """One second to a thousandth; dry friction is left out, which MuJoCo softens."""
-    robot, still = fit.robot, np.full(2, 1e-9)
-    viscous = fit.model.actuator.viscous
-    export = exported(dn.Model(robot, dn.actuators.Viscous.of(viscous)))
-    dn.save_robot(export, tmp_path / "learned.xml")
-    machine = mujoco.MjModel.from_xml_path(str(tmp_path / "learned.xml"))
-    machine.opt.timestep, machine.opt.integrator = 1e-3, mujoco.mjtIntegrator.mjINT_RK4
-    machine.dof_frictionloss[:] = 0
+def moved(path, u, q0, seconds=1.0, dt=1e-3):
+    """What MuJoCo makes of a written file; its Runge-Kutta, and dry friction as stiff as the step allows."""
+    machine = mujoco.MjModel.from_xml_path(str(path))
+    machine.opt.timestep, machine.opt.integrator = dt, mujoco.mjtIntegrator.mjINT_RK4
+    machine.dof_solref[:] = 2 * dt, 1  # MuJoCo's own friction is soft: it creeps for 20 ms before it holds
     data = mujoco.MjData(machine)
-    data.qpos[:] = [0.0, 2.0]
+    data.qpos[:] = q0
     track = []
-    for _ in range(1001):
+    for command in u:
         track.append(data.qpos.copy())
+        data.qfrc_applied[:] = command
         mujoco.mj_step(machine, data)
-    model = dn.Model(robot, dn.actuators.Stribeck.of(still, still, viscous, np.ones(2)))
-    run = dn.rollout(model, np.array([0.0, 2.0]), np.zeros(2), np.zeros((1001, 2)), dt=1e-3)
-    np.testing.assert_allclose(np.asarray(run.q), np.array(track), atol=1e-3)
+    return np.array(track)
+
+
+@pytest.mark.parametrize(("actuator", "tolerance"), [("viscous", 1e-9), ("stribeck", 1e-3)])
+def test_mujoco_moves_the_exported_file_as_the_model_moves(swing, fit, actuator, tolerance, tmp_path):
+    """`identified.xml` as it is written, for one second under command; MJCF knows dry friction of one height only."""
+    if actuator == "viscous":
+        robot = dn.systems.cartpole().robot
+        recordings = [swing.record(swing.machine(robot), 0, robot.joint_names)]
+        fit = dn.fit(robot, recordings, learn=("inertia",), actuator="viscous", method="lm")
+        model = fit.model
+    else:
+        learned = fit.model.actuator
+        flat = dn.actuators.Stribeck.of(learned.kinetic, learned.kinetic, learned.viscous, np.ones(2))
+        model = dn.Model(fit.robot, flat)
+    fit.save(tmp_path)
+    time = 1e-3 * np.arange(1001)
+    u = np.column_stack([3 * np.sin(9 * time), 0 * time])  # within the rail's ends, which the model does not have
+    for angle in (0.3, 2.0):
+        run = dn.rollout(model, np.array([0.0, angle]), np.zeros(2), u, dt=1e-3)
+        track = moved(tmp_path / "identified.xml", u, [0.0, angle])
+        np.testing.assert_allclose(np.asarray(run.q), track, atol=tolerance)
+        assert np.ptp(track, axis=0).min() > 0.05
