@@ -11,8 +11,9 @@ _SHOWN = 20
 
 def fit_in_words(result: dict[str, Any]) -> str:
     """The outcome of a fit: verdict, errors on data that were not fitted, what the data determine, where it is."""
+    driven = f" ({result['actuator']})" if "actuator" in result["learned"] else ""
     head = (
-        f"{result['robot']}: learned {listed(result['learned'])} with actuator {result['actuator']} from "
+        f"{result['robot']}: learned {listed(result['learned'])}{driven} from "
         f"{count(result['recordings'], 'recording')} ({result['samples']} samples) in {result['seconds']:.1f} s"
     )
     lines = [head, *notes(result["notes"], result["names"]), ""]

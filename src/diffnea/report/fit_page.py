@@ -91,7 +91,7 @@ def summary(found: Fit, joints: Joints) -> str:
     names, samples = config.get("recordings", []), config.get("samples", 0)
     data = f"{count(samples, 'sample')}" if names in ([], ["samples"]) else f"{count(len(names), 'recording')}"
     what = "a network" if not isinstance(found.model, Model) else listed(config["learn"])
-    actuator = f" (actuator {config['actuator']})" if "actuator" in config["learn"] else ""
+    actuator = f" ({config['actuator']})" if "actuator" in config["learn"] else ""
     return f"Learned {what}{actuator} from {data}. {_prediction(found, joints)}"
 
 

@@ -124,7 +124,7 @@ window.playback = (() => {
     return add(pose.p, times(pose.R, link.ends[0] ?? [0, 0, 0]));
   }
   function trail(pen, motion, colour) {
-    const span = Math.round(1 / data.dt);
+    const span = Math.round(0.6 / data.dt);
     pen.strokeStyle = colour;
     pen.lineWidth = 1.2;
     pen.globalAlpha = 0.5;
