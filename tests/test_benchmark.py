@@ -68,6 +68,8 @@ def test_groups_keep_together_what_shares_compilations():
     for group in found:
         kinds = {(cell.system, cell.entry.family, cell.entry.actuator, cell.training) for cell in group}
         assert len(kinds) == 1 and len(group) == (6 if group[0].model in ("nea", "ff-nn") else 12)
+    networks = ["nn" in group[0].model for group in found]
+    assert networks == sorted(networks, reverse=True)  # what takes longest comes first
 
 
 @pytest.mark.parametrize(

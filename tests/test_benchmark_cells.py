@@ -103,6 +103,13 @@ def test_real_recordings_are_split_by_group(system, monkeypatch):
     assert groups[0] and groups[1] and not groups[0] & groups[1]
 
 
+@pytest.mark.parametrize("system", ["cartpole", "furuta"])
+def test_the_stand_in_swings_in_every_recording(system):
+    data = datasets.load(system, "stand-in", 0, True)
+    for recording in (*data.train, *data.check):
+        assert recording.q[:, 1].std() > 0.5 and recording.q[:, 0].std() > 0.03
+
+
 @pytest.mark.slow
 def test_the_stand_in_has_what_no_model_has():
     data = datasets.load("cartpole", "stand-in", 0, True)

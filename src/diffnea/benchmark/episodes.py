@@ -59,15 +59,19 @@ def _step(machine: Ideal, state: Moving, u: Float[Array, "2"], dt: Float[Array, 
     return Moving(*jax.lax.fori_loop(0, SUBSTEPS, substep, (state.q, state.qd)))
 
 
-def record(system: System, machine: Machine, seed: int, count: int, noisy: bool) -> list[Recording]:
-    """So many recordings, each of its own variety of the controller; without noise they hold exact velocities."""
+def record(system: System, machine: Machine, seed: int, count: int, noisy: bool, aside: float = 0.0) -> list[Recording]:
+    """So many recordings, each of its own variety of the controller; without noise they hold exact velocities.
+
+    The pole begins near hanging, or `aside` radians to either side.
+    """
     keys = jax.random.split(jax.random.key(seed), count)
     reach = 0.2 * float(system.limits.upper[0])
     controllers = jax.vmap(lambda key: varied(system.swing_up, key, reach))(keys)
     steps = round(SECONDS / system.dt)
     rng = np.random.default_rng([seed, 3])
     noise = jnp.asarray(rng.normal(size=(steps, 3, count, 2)) * (1.0 if noisy else 0.0))
-    q0 = jnp.asarray(rng.normal(0, 0.1, (count, 2)) * [0.0, 1.0])
+    begin = rng.normal(0, 0.1, (count, 2)) * [0.0, 1.0]
+    q0 = jnp.asarray(begin + aside * np.sign(begin))
     times = jnp.asarray(system.dt * np.arange(steps))
     states = _run(machine.step, machine.numbers, system, controllers, machine.start(q0), times, noise)
     q, qd, u = (np.asarray(x).swapaxes(0, 1) for x in states)

@@ -104,12 +104,15 @@ def cells(
 
 
 def groups(chosen: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells that share their compilations together: those of one system, family, actuator and training."""
+    """Cells that share their compilations together: those of one system, family, actuator and training.
+
+    Networks come first: what takes longest must not be begun last, when other workers have nothing left to do.
+    """
     together: dict[tuple[str, ...], list[Cell]] = {}
     for cell in chosen:
         entry = cell.entry
         together.setdefault((cell.system, entry.family, entry.actuator, cell.training), []).append(cell)
-    return list(together.values())
+    return sorted(together.values(), key=lambda group: "nn" not in group[0].model)
 
 
 def _known(what: str, names: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ def sheet(data: Data, system: System) -> Model:
     return Model(system.robot, friction if data.motor is None else combine(data.motor, friction))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def sheet_errors(system: str, dataset: str, seed: int, quick: bool) -> dict[str, float | None]:
     """Roll-out errors of the data sheet by horizon, to measure a fit against."""
     data, machine = load(system, dataset, seed, quick), getattr(systems, system)()
