@@ -1,10 +1,13 @@
 """`diffnea check` and the forecast behind it: it names what is wrong, and foretells what a fit will find."""
 
 import json
+import re
+import xml.etree.ElementTree as xml
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from browser import chromium, opened
 
 import diffnea as dn
 from diffnea.cli import main
@@ -25,6 +28,11 @@ ARM = """<robot name="two">
 </robot>
 """
 RATE = 250
+
+
+@pytest.fixture(scope="module")
+def browser():
+    yield from chromium()
 
 
 def swinging(seconds=20.0, noise=0.0, seed=0):
@@ -112,3 +120,33 @@ def test_wrong_input_is_one_line(arguments, line, folder, capsys, monkeypatch):
     assert main(["check", *arguments, "--json"]) == 1
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err.startswith(f"diffnea: {line}") and printed.err.count("\n") == 1
+
+
+def test_pictures_show_what_is_wrong(folder, tmp_path, capsys):
+    """The page draws each recording: motion and command with its limit, coverage, noise, and the late velocity."""
+    out = tmp_path / "check.html"
+    arguments = [str(folder / "arm.urdf"), str(folder / "good.csv"), str(folder / "bad.csv"), "--out", str(out)]
+    assert main(["check", *arguments]) == 0
+    assert f"pictures: {out}" in capsys.readouterr().out
+    page = out.read_text()
+    drawings = [xml.fromstring(found) for found in re.findall(r"<svg xmlns.*?</svg>(?=</figure>)", page, re.DOTALL)]
+    assert len(drawings) == 2 * (2 + 2 + 2) + 2  # only the bad one has recorded velocities
+    assert all("nan" not in xml.tostring(drawing, "unicode") for drawing in drawings)
+    marked = [
+        drawing.get("aria-label") for drawing in drawings if "rests at its limit" in xml.tostring(drawing, "unicode")
+    ]
+    assert marked == ["Motion and command of shoulder", "Motion and command of elbow"]
+    assert page.count("rests at") >= 2 and "comes late" in page
+    outside = re.findall(r'(?:src|href|action)="([^"#]+)"|url\(([^)]+)\)|@import', page)
+    assert outside == [("data:,", "")]
+
+
+def test_the_page_opens_in_a_browser(folder, tmp_path, browser):
+    out = tmp_path / "check.html"
+    Check(str(folder / "arm.urdf"), (str(folder / "bad.csv"),), out=str(out)).run()
+    page = opened(browser, out, color_scheme="dark", viewport={"width": 390, "height": 800})
+    heights = page.eval_on_selector_all("figure svg.chart", "all => all.map(one => one.getBoundingClientRect().height)")
+    assert len(heights) == 8 and min(heights) > 50
+    assert page.said == [] and page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert [url for url in page.asked if not url.startswith("data:")] == [out.as_uri()]
+    page.close()

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from tyro.conf import Positional
 
+from diffnea import report
 from diffnea.cli import inputs
 from diffnea.cli.words import check_in_words
 from diffnea.excitation import forecast
@@ -34,6 +35,8 @@ class Check:
     """As for a fit: parts joined by +."""
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
+    out: str | None = None
+    """A page to write, with pictures: check.html."""
     json: bool = False
     """Print the result as one JSON object."""
     debug: bool = False
@@ -44,25 +47,28 @@ class Check:
         robot = inputs.read_robot(self.robot)
         data = inputs.read_recordings(self.recordings, robot, self.columns)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
-            found = [_finding(recording) for recording in data]
+            diagnoses = [diagnose(recording) for recording in data]
             told = forecast(robot, data, learn=self.learn, actuator=self.actuator)
-        return {
+        result = {
             "robot": self.robot,
             "joints": list(robot.joint_names),
             "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
             "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
-            "recordings": found,
+            "recordings": [_finding(*pair) for pair in zip(data, diagnoses, strict=True)],
             **told.to_dict(),
+            "report": self.out,
         }
+        if self.out is not None:
+            report.check(result, data, diagnoses, self.out)
+        return result
 
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
         return check_in_words(result)
 
 
-def _finding(recording: Recording) -> dict[str, Any]:
+def _finding(recording: Recording, found: Diagnosis) -> dict[str, Any]:
     """A recording's diagnosis, as plain numbers and as advice."""
-    found = diagnose(recording)
     joints = [
         {**asdict(moved), "noise": smoothed.noise, "encoder_step": smoothed.step, "bandwidth": smoothed.bandwidth}
         for moved, smoothed in zip(found.excitation, found.smoothing.joints, strict=True)

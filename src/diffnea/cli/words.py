@@ -85,7 +85,8 @@ def check_in_words(result: dict[str, Any]) -> str:
     plan = " (diffnea excite plans one)" if result["all_driven"] else ""
     more = f"; other motions could tell {could} more{plan}" if could > 0 else ""
     lines.append(f"of {result['unknowns']} numbers to learn, these data determine {result['rank']} combinations{more}")
-    return "\n".join([*lines, *_expected(result["combinations"]), *unknown(result["unknown"])])
+    lines += [*_expected(result["combinations"]), *unknown(result["unknown"])]
+    return "\n".join([*lines, *([f"pictures: {result['report']}"] if result["report"] else [])])
 
 
 def _expected(combinations: Sequence[dict[str, Any]]) -> list[str]:

@@ -100,7 +100,7 @@ def _example(example: Example, joints: Joints) -> list[charts.Panel]:
     panels = []
     for k in range(len(joints.names)):
         sides = {"guess": "constant velocity", "start": "start", "measured": "measured", "fit": "fit"}
-        lines = [_line(example.time, getattr(example, kind)[:, k], kind, name) for kind, name in sides.items()]
+        lines = [curve(example.time, getattr(example, kind)[:, k], kind, name) for kind, name in sides.items()]
         panels.append(charts.Panel(joints.label(k, "position"), lines, around(example.measured[:, k], 0.6)))
     return panels
 
@@ -123,7 +123,7 @@ def motion(found: Evidence, joints: Joints, torque: bool) -> list[Figure]:
     figures = []
     for k in range(len(joints.names)):
         sides = (("start", theirs), ("measured", measured), ("fit", ours))
-        lines = [_line(time, values[rows, k], kind, kind) for kind, values in sides]
+        lines = [curve(time, values[rows, k], kind, kind) for kind, values in sides]
         panel = charts.Panel(joints.label(k, quantity), lines, around(measured[rows, k], 0.3))
         figures.append(Figure(joints.names[k], charts.lines([panel], "time in s", f"{quantity}, {joints.names[k]}")))
     return figures
@@ -131,9 +131,9 @@ def motion(found: Evidence, joints: Joints, torque: bool) -> list[Figure]:
 
 def _against(joints: Joints, k: int, quantity: str, measured: np.ndarray, ours: np.ndarray) -> Figure:
     low, high = around(measured, 0.05)
-    cloud = _cloud(measured, ours, "fit", "fit")
+    points = cloud(measured, ours, "fit", "fit")
     equal = charts.Line(np.array([low, high]), np.array([low, high]), "guess", "measured = predicted")
-    panel = charts.Panel(f"predicted, {joints.label(k, quantity)}", [cloud, equal], (low, high))
+    panel = charts.Panel(f"predicted, {joints.label(k, quantity)}", [points, equal], (low, high))
     title = f"Measured and predicted {quantity}, {joints.names[k]}"
     return Figure(joints.names[k], charts.lines([panel], f"measured, {joints.label(k, quantity)}", title, height=160.0))
 
@@ -147,14 +147,14 @@ def friction(fit: Fit, found: Evidence, joints: Joints) -> Iterator[Figure]:
     asked = found.joined([s.torques.rest - s.torques.taken for s in found.stretches if s.torques is not None])
     for k in range(len(joints.names)):
         fastest = float(np.quantile(np.abs(qd[:, k]), 0.995)) or 1.0
-        cloud = _cloud(qd[:, k], asked[:, k], "", "data: what friction has to explain")
+        points = cloud(qd[:, k], asked[:, k], "", "data: what friction has to explain")
         bins = residuals.binned(qd[:, k], asked[:, k])
-        lines = [cloud, charts.Line(bins.centre, bins.middle, "measured", "middle of the data")]
+        lines = [points, charts.Line(bins.centre, bins.middle, "measured", "middle of the data")]
         for name, model in (("start", found.kept.start), ("fit", fit.model)):
             lines.append(charts.Line(*friction_curve(model, np.median(q, 0), k, fastest), name, name))
         spans = np.concatenate([line.y for line in lines[1:]] + [np.quantile(asked[:, k], (0.02, 0.98))])
-        inside = np.abs(cloud.x) <= fastest
-        lines[0] = charts.Line(cloud.x[inside], cloud.y[inside], "", cloud.name, points=True)
+        inside = np.abs(points.x) <= fastest
+        lines[0] = charts.Line(points.x[inside], points.y[inside], "", points.name, points=True)
         panel = charts.Panel(joints.label(k, "torque"), lines, around(spans, 0.1))
         svg = charts.lines([panel], joints.label(k, "velocity"), f"Friction of {joints.names[k]}", height=150.0)
         yield Figure(joints.names[k], svg)
@@ -173,7 +173,7 @@ def spectra(found: Evidence, joints: Joints, torque: bool) -> Iterator[Figure]:
         left = residuals.spectrum([stretch.residual[:, k] for stretch in same], dt)
         if whole is None or left is None:
             return
-        lines = [_line(*whole, "measured", "the signal"), _line(*left, "fit", "what the fit leaves")]
+        lines = [curve(*whole, "measured", "the signal"), curve(*left, "fit", "what the fit leaves")]
         top = 10 ** np.ceil(np.log10(max(whole[1].max(), left[1].max(), 1e-12)))
         label = f"{joints.label(k, 'torque' if torque else 'acceleration')}/√Hz"
         panel = charts.Panel(label, lines, (top / 10**DECADES, top), log=True)
@@ -195,7 +195,7 @@ def leftovers(found: Evidence, joints: Joints, torque: bool, over: str) -> Itera
         low, high = np.quantile(x[:, k], (0.002, 0.998))
         inside = (x[:, k] >= low) & (x[:, k] <= high)
         lines = [
-            _cloud(x[inside, k], left[inside, k], "", "samples"),
+            cloud(x[inside, k], left[inside, k], "", "samples"),
             charts.Line(bins.centre, bins.middle, "fit", "middle"),
         ]
         panel = charts.Panel(
@@ -212,17 +212,17 @@ def history(fit: Fit) -> Figure | None:
     values = np.array([value for value in fit.history if np.isfinite(value) and value > 0])
     if len(values) < 2:
         return None
-    line = _line(np.arange(len(values)), values, "fit", "lowest loss")
+    line = curve(np.arange(len(values)), values, "fit", "lowest loss")
     panel = charts.Panel("loss", [line], decades([line]), log=True)
     return Figure("The loss: starts side by side, then all data", charts.lines([panel], "iteration", "Loss"))
 
 
-def _line(x: np.ndarray, y: np.ndarray, kind: str, name: str) -> charts.Line:
+def curve(x: np.ndarray, y: np.ndarray, kind: str, name: str) -> charts.Line:
     keep = np.unique(np.linspace(0, len(x) - 1, min(len(x), POINTS)).round().astype(int))
     return charts.Line(np.asarray(x, float)[keep], np.asarray(y, float)[keep], kind, name)
 
 
-def _cloud(x: np.ndarray, y: np.ndarray, kind: str, name: str) -> charts.Line:
+def cloud(x: np.ndarray, y: np.ndarray, kind: str, name: str) -> charts.Line:
     keep = np.unique(np.linspace(0, len(x) - 1, min(len(x), CLOUD)).round().astype(int))
     return charts.Line(np.asarray(x, float)[keep], np.asarray(y, float)[keep], kind, name, points=True)
 
