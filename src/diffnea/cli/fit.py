@@ -39,6 +39,9 @@ class Fit:
     """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = "ideal"
     """Parts joined by +: ideal viscous stribeck nn-friction nn-residual nn-torque motor offset delay gain."""
+    set: tuple[str, ...] = ()
+    """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
+    commas."""
     method: Literal["auto", "adam", "lm", "linear"] = "auto"
     """How to search."""
     loss: Literal["acceleration", "torque", "trajectory"] = "acceleration"
@@ -82,6 +85,7 @@ class Fit:
                 robust=self.robust or None,
                 links=self._links(robot),
                 joints=self.joints or None,
+                known=_known(self.set),
                 progress=watch,
             )
             _tell(watch, "working out what the data determine")
@@ -135,3 +139,15 @@ class Fit:
 def _tell(watch: inputs.Watch | None, stage: str) -> None:
     if watch is not None:
         watch(stage, 0, 0, float("nan"))
+
+
+def _known(settings: tuple[str, ...]) -> dict[str, list[float]]:
+    """As "delay=2" and "viscous=0.1,0.2"."""
+    found = {}
+    for setting in settings:
+        name, _, values = setting.partition("=")
+        try:
+            found[name] = [float(value) for value in values.split(",")]
+        except ValueError:
+            raise ValueError(f'fit: --set has "{setting}"; give NAME=NUMBER, or a number a joint with commas') from None
+    return found

@@ -1,6 +1,6 @@
 """`fit`: from recordings to a model, with what is known of it and a verdict on data that were not fitted."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -109,13 +109,15 @@ def fit(
     steps: int | None = None,
     links: Iterable[str] | None = None,
     joints: Iterable[str] | None = None,
+    known: Mapping[str, Any] | None = None,
     progress: Watch | None = None,
 ) -> Fit:
     """Learn a model from recordings or samples, and judge it on a part that is kept back, or on `test`.
 
     `learn`: any of inertia, kinematics, armature, calibration (zero positions of the joints), actuator; by default
     inertia and actuator. `links` names those whose inertia is learned, `joints` those whose placement, armature or zero
-    is; by default all. An actuator given by name is always learned.
+    is; by default all. An actuator given by name is always learned, but for those of its coefficients that are `known`,
+    as `{"delay": 2, "torque_constant": 0.042}`.
     `start="nominal"` begins with the robot as given and perturbed copies of it, "random" with robots that share only
     its size and mass. `robust` weights outliers down. `steps` are iterations of the method. A network (`FeedForward`)
     in place of the robot is learned as it is. `progress(stage, step, steps, error)` is called on the way.
@@ -123,7 +125,8 @@ def fit(
     _check(method=(method, METHODS), loss=(loss, LOSSES), start=(start, STARTS))
     _check_kind(robot, method, loss)
     with double_precision(), np.errstate(all="ignore"), watched(progress):  # what is not finite ends in the verdict
-        chosen = _Chosen(*(None if names is None else tuple(names) for names in (links, joints)))
+        names = [None if given is None else tuple(given) for given in (links, joints)]
+        chosen = _Chosen(names[0], names[1], dict(known or {}))
         plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps, chosen)
         found = plan.run()
     if not is_double():
@@ -162,10 +165,11 @@ class _Outcome:
 
 
 class _Chosen(NamedTuple):
-    """The links and joints to learn; None for all."""
+    """The links and joints to learn, None for all, and what is known of the actuator."""
 
     links: tuple[str, ...] | None
     joints: tuple[str, ...] | None
+    known: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -211,7 +215,7 @@ class _Plan:
         """Regression, which needs no search."""
         if not isinstance(self.actuator, str) or self.actuator not in FRICTION:
             raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
-        if set(free.learned) - {"inertia", "actuator"} or self.chosen.links is not None:
+        if set(free.learned) - {"inertia", "actuator"} or self.chosen.links is not None or self.chosen.known:
             raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and the like out")
         found = regress(before.robot, self.actuator, parts.fitted, weight, free.learned)
         notes = (f"regression: {found.rank} of {free.size} directions are determined",)
@@ -312,6 +316,7 @@ class _Plan:
             "learn": list(free.named),
             "links": self.chosen.links and list(self.chosen.links),
             "joints": self.chosen.joints and list(self.chosen.joints),
+            "known": {name: np.asarray(value).tolist() for name, value in self.chosen.known.items()} or None,
             "actuator": given,
             "method": self.method,
             "loss": self.loss,

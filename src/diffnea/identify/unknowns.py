@@ -1,6 +1,6 @@
 """Unknowns: what a fit learns, as one flat vector θ of free numbers, and the model that each θ stands for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 from diffnea import actuators, parameters
 from diffnea.actuators import AbstractActuator
 from diffnea.batches import on_robots
+from diffnea.identify.settings import with_known
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot, nameless
 
@@ -69,11 +70,12 @@ def unknowns(
     key: Array,
     links: Iterable[str] | None = None,
     joints: Iterable[str] | None = None,
+    known: Mapping[str, Any] | None = None,
 ) -> Unknowns:
     """What is free: the parts named by `learn`, of the links and joints named; by default inertias and actuator, all.
 
     An actuator asked for by name is always learned, since it has no coefficients of its own. One given as an
-    instance is learned if `learn` says so or says nothing.
+    instance is learned if `learn` says so or says nothing. What is `known` of its coefficients is set, not learned.
     """
     if isinstance(given, FeedForward):
         masks = jax.tree.map(lambda leaf, free: np.full(np.shape(leaf), free), given, given.learned())
@@ -83,7 +85,8 @@ def unknowns(
     virtual = _double(parameters.encode(_double(given), nearest=True))
     masks = parameters.learnable(virtual, [part for part in parts if part != "actuator"], links, joints)
     free = "actuator" in parts
-    actuator_masks = jax.tree.map(lambda leaf: np.full(np.shape(leaf), free), driving)
+    driving, open_ = with_known(driving, known or {})
+    actuator_masks = jax.tree.map(lambda mask: mask & free, open_)
     names = [*parameters.labels(virtual, masks), *_numbered("actuator", actuator_masks)]
     moving = tuple(dict.fromkeys("kinematics" if part == "calibration" else part for part in parts))
     return Unknowns((virtual, _double(driving)), (masks, actuator_masks), moving, tuple(names), parts)
