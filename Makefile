@@ -25,8 +25,8 @@ test test-all: export OPENBLAS_NUM_THREADS := 1
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-benchmark: $(DEV) ## simulate the cartpole and print what happens
-	$(BIN)/python examples/01_cartpole.py $(ARGS)
+benchmark: $(DEV) ## fit and judge the paper's 26 models on small data; the page is runs/report.html
+	$(BIN)/diffnea benchmark --quick $(ARGS)
 
 test: $(DEV) ## the quick tests; ARGS="-k aba" chooses some
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
