@@ -48,7 +48,10 @@ def test_what_is_not_learned_keeps_its_bits(robot, form):
         ({"learn": ("mass",)}, 'learn: there is no "mass"; use any of inertia, kinematics, armature'),
         ({"links": ("foot",)}, 'links: there is no "foot"; use any of post, upper, lower, hand'),
         ({"joints": ("hip",)}, 'joints: there is no "hip"; use any of base, shoulder, elbow, wrist'),
-        ({"learn": "inertia", "joints": ("elbow",)}, "joints are named, but learn has no armature or calibration or kinematics"),
+        (
+            {"learn": "inertia", "joints": ("elbow",)},
+            "joints are named, but learn has no armature or calibration or kinematics",
+        ),
         ({"learn": "kinematics", "links": ("hand",)}, "links are named, but learn has no inertia"),
     ],
 )
