@@ -78,7 +78,7 @@ def test_groups_keep_together_what_shares_compilations():
         ({"systems": ("robot",)}, 'system "robot" is not known; use cartpole, furuta'),
         ({"datasets": ("all",)}, 'data set "all" is not known'),
         ({"models": ("nea", "neo")}, 'model "neo" is not known'),
-        ({"trainings": ("sgd",)}, 'training "sgd" is not known; use auto, adam'),
+        ({"trainings": ("sgd",)}, 'training "sgd" is not known; use auto, adam, trajectory'),
         ({"seeds": 0}, "0 seeds; give 1 or more"),
         ({"models": ()}, "no model"),
     ],

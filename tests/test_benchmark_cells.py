@@ -230,6 +230,24 @@ def test_a_cell_gives_the_same_twice_and_finds_the_truth():
     assert 0 <= first.numbers["fit"]["compile_seconds"] <= first.numbers["fit"]["seconds"]
 
 
+def test_ways_of_training_are_ways_to_fit(monkeypatch, simulated, uniform):
+    def asked(dataset, model, training):
+        calls = []
+        monkeypatch.setattr(trial, "fit", lambda robot, data, **options: calls.append((data, options)))
+        trial._fit(Cell("cartpole", dataset, model, 0, training, True), {"uniform": uniform}.get(dataset, simulated))
+        return calls[0]
+
+    data, options = asked("simulated", "diffnea-viscous", "trajectory")
+    assert options["loss"] == "trajectory" and options["method"] == "auto" and data is simulated.train
+    data, options = asked("uniform", "diffnea-viscous", "trajectory")
+    assert "loss" not in options and len(data) == len(uniform.thinned)  # samples without order have no trajectories
+    _, options = asked("simulated", "diffnea-viscous", "adam")
+    assert options["method"] == "adam" and options["steps"] == trial.QUICK_STEPS
+    for training in ("auto", "adam", "trajectory"):
+        assert asked("simulated", "nea", training)[1]["method"] == "linear"
+        assert asked("simulated", "ff-nn", training)[1]["method"] == "adam"
+
+
 def test_what_goes_wrong_is_a_record(monkeypatch):
     def broken(*arguments, **options):
         raise ValueError("two\nlines")

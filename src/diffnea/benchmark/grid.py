@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 SYSTEMS = ("cartpole", "furuta")
 DATASETS = ("uniform", "simulated", "real")  # "stand-in" takes the place of "real" where there are no recordings
-TRAININGS = ("auto", "adam")  # the package's own, and the paper's
+TRAININGS = ("auto", "adam", "trajectory")  # the package's own, the paper's, and the package's own on roll-outs
 
 
 class Entry(NamedTuple):
@@ -55,7 +55,7 @@ class Cell:
     dataset: str
     model: str
     seed: int = 0
-    training: str = "auto"  # or "adam", the paper's
+    training: str = "auto"  # or another of TRAININGS
     quick: bool = False  # fewer samples, starts and roll-outs
 
     @property

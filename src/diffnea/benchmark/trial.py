@@ -73,11 +73,14 @@ def _fit(cell: Cell, data: Data) -> Any:
     if entry.family == "NEA" and data.motor is not None:
         return _linear_with_voltages(data, data.motor, options)
     actuator, learned = _actuator(cell, data)
-    method = "linear" if entry.family == "NEA" else cell.training
+    method = "linear" if entry.family == "NEA" else "adam" if cell.training == "adam" else "auto"
     options |= {"start": entry.start, "method": method} | (steps if method == "adam" else {})
     if method == "auto" and entry.actuator.startswith("nn-"):
         options |= NETWORK
-    return fit(data.prior, data.thinned, learn=(*LEARNED[entry.family], *learned), actuator=actuator, **options)
+    given = data.thinned
+    if method == "auto" and cell.training == "trajectory" and isinstance(data.train, list):
+        options["loss"], given = "trajectory", data.train  # samples without order have no trajectories
+    return fit(data.prior, given, learn=(*LEARNED[entry.family], *learned), actuator=actuator, **options)
 
 
 def _linear_with_voltages(data: Data, motor: Motor, options: dict[str, Any]) -> Any:
