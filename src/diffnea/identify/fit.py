@@ -252,7 +252,6 @@ class _Plan:
         most = late(free)
         count = self.starts or (STARTS_OF_MANY if free.size > MANY_NUMBERS else STARTS_OF_FEW)
         draw = random_starts if self.start == "random" else near
-        prior = free.start if self.start == "nominal" and isinstance(self.given, Robot) else None
         return search.Task(
             loss="acceleration" if self.loss == "trajectory" else self.loss,
             free=free,
@@ -261,11 +260,15 @@ class _Plan:
             rows=equations(parts.fitted, most, weight),
             whole=batch(parts.fitted, most, weight),
             starts=draw(free, self.seed, count),
-            prior=prior,
+            prior=self._prior(free),
             seed=self.seed,
             robust=bool(self.robust),
             torque=self._torque_weight(free, parts),
         )
+
+    def _prior(self, free: Unknowns) -> np.ndarray | None:
+        """The robot as given, where it may be known."""
+        return free.start if self.start == "nominal" and isinstance(self.given, Robot) else None
 
     def _torque_weight(self, free: Unknowns, parts: Split) -> np.ndarray | None:
         """For a robot, what residuals of torque are multiplied with."""
@@ -285,8 +288,9 @@ class _Plan:
         told = () if found.converged else found.notes[-1:]
         problem = None
         if self.loss == "trajectory":
+            given = () if self._prior(free) is None else (free.start,)
             with stage("following trajectories"):
-                found, problem = trajectory.improve(found, free, parts, _spread(parts.fitted))
+                found, problem = trajectory.improve(found, free, parts, _spread(parts.fitted), given)
         model = free.model(jnp.asarray(found.theta))
         problem = problem or partial(linearised, free, found.rows, found.theta, self.loss)
         outcome = _Outcome(model, found.loss, found.history, found.notes, told, problem)

@@ -52,20 +52,26 @@ class Score:
         return asdict(self)
 
 
-def windows(tracks: Sequence[Track], spread: Float[np.ndarray, " n"], seconds: float = HORIZONS[-1]) -> Windows | None:
-    """Windows of up to `seconds`, every quarter of a second; None where there is nothing to roll out."""
+def samples(seconds: float, dt: float) -> int:
+    """How many steps these seconds take; halves go up, also where rounding has left a little less than a half."""
+    return int(seconds / dt + 0.5 + 1e-6)
+
+
+def windows(
+    tracks: Sequence[Track],
+    spread: Float[np.ndarray, " n"],
+    seconds: float = HORIZONS[-1],
+    stride: float = STRIDE,
+) -> Windows | None:
+    """Windows of up to `seconds`, one every `stride` seconds; None where there is nothing to roll out."""
     if not tracks or tracks[0].dt is None:
         return None
     dt = tracks[0].dt
-    longest = max(len(track) for track in tracks if track.dt == dt)
-    steps = min(round(seconds / dt) + 1, max(longest // 2, min(longest, 8)))
-    stride = max(1, round(STRIDE / dt))
-    places = [
-        (k, start)
-        for k, track in enumerate(tracks)
-        if track.dt is not None and abs(track.dt - dt) < 1e-6 * dt
-        for start in range(0, len(track) - steps + 1, stride)
-    ]
+    alike = [k for k, track in enumerate(tracks) if track.dt is not None and abs(track.dt - dt) < 1e-6 * dt]
+    longest = max(len(tracks[k]) for k in alike)
+    steps = min(samples(seconds, dt) + 1, max(longest // 2, min(longest, 8)))
+    every = max(1, samples(stride, dt))
+    places = [(k, start) for k in alike for start in range(0, len(tracks[k]) - steps + 1, every)]
     if not places or steps < 3:
         return None
     chosen = [places[i] for i in np.unique(np.linspace(0, len(places) - 1, MOST_WINDOWS).astype(int))]
@@ -145,7 +151,7 @@ def acceleration_nmse(model: AbstractModel, tracks: Sequence[Track]) -> Float[np
 
 def window_errors(positions: np.ndarray, cut: Windows, horizon: float) -> Float[np.ndarray, "window n"]:
     """Root mean square of each window's error up to the horizon, joint by joint, in rad or m."""
-    steps = round(horizon / cut.dt) + 1
+    steps = samples(horizon, cut.dt) + 1
     wrong = positions[:, :steps] - cut.measured[:, :steps]
     return np.sqrt(np.mean(np.square(wrong), axis=1))
 

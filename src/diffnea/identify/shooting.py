@@ -20,11 +20,9 @@ from diffnea.identify.data import Track
 from diffnea.identify.residuals import Form, delayed
 from diffnea.identify.unknowns import Unknowns, late
 from diffnea.kernels.trace import MOST_RESULTS
-from diffnea.rollout import rk4_step
+from diffnea.rollout import rk4_step, safe_step
 
-MOST_WINDOWS = 192
-# Windows further away than this many spreads of a joint when a stage begins teach nothing.
-LOST = 3.0
+FEW_WINDOWS, MOST_WINDOWS = 128, 512
 # Huber's limit, in units of a residual's usual size.
 HUBER = 2.0
 
@@ -35,9 +33,9 @@ class Shots(NamedTuple):
     x0: Any  # (window, 2n): position and velocity
     u: Any  # (time, window, late, n)
     measured: Any  # (time, window, n), from the start on
-    weight: Any  # (window, n): one over the usual size of a position's residual; 0 leaves a window out
+    weight: Any  # (time, window, n): one over the usual size of a residual; 0 leaves a window out
     hold: Any  # (2n,): how firmly a start state is held at its smoothed value
-    dt: Any
+    dt: Any  # (window,)
 
 
 class Sums(NamedTuple):
@@ -90,8 +88,12 @@ def shots(
     hold: Float[np.ndarray, " two_n"],
     most: int = MOST_WINDOWS,
 ) -> Shots | None:
-    """Windows of so many steps, side by side; of more than `most` an even choice. None where none fits."""
-    places = [(k, s) for k, track in enumerate(tracks) for s in range(0, len(track) - steps, steps)]
+    """Windows of so many steps, side by side; while they are few, after them others half way between; None if none fit.
+
+    Of more than `most` an even choice is taken.
+    """
+    places = side_by_side(tracks, steps)
+    places += side_by_side(tracks, steps, steps // 2) if len(places) < FEW_WINDOWS else []
     if not places:
         return None
     chosen = [places[i] for i in np.unique(np.linspace(0, len(places) - 1, most).astype(int))]
@@ -99,14 +101,21 @@ def shots(
     u = np.stack([commands[k][s : s + steps] for k, s in chosen], axis=1)
     measured = np.stack([tracks[k].measured[s : s + steps + 1] for k, s in chosen], axis=1)
     x0 = np.stack([np.concatenate([tracks[k].q[s], tracks[k].qd[s]]) for k, s in chosen])
-    weight = np.tile(1 / sizes, (len(chosen), 1))
-    return Shots(x0, u, measured, weight, 1 / hold, np.asarray(tracks[0].dt))
+    weight = np.broadcast_to(1 / sizes, measured.shape)
+    return Shots(x0, u, measured, weight, 1 / hold, np.array([tracks[k].dt for k, _ in chosen]))
+
+
+def side_by_side(tracks: Sequence[Track], steps: int, first: int = 0) -> list[tuple[int, int]]:
+    """Track and sample at which each window begins, none over another."""
+    return [(k, s) for k, track in enumerate(tracks) for s in range(first, len(track) - steps, steps)]
 
 
 def _step(form: Form, theta, leaves, x, u, dt) -> Float[Array, " two_n"]:
     model = form.model(theta, leaves)
     n = x.shape[0] // 2
-    q, qd = rk4_step(model, x[:n], x[n:], delayed(model, u), dt)
+    # As roll-outs do it. With joints that truly rest the loss is smooth in θ; signs that flip in a step make it rough.
+    step = rk4_step if model.energy_class == "unbounded" else safe_step
+    q, qd = step(model, x[:n], x[n:], delayed(model, u), dt)
     return jnp.concatenate([q, qd])
 
 
@@ -130,7 +139,7 @@ def _slope_kernels(form: Form, size: int, states: int):
 
 
 def _over_windows(function):
-    return jax.vmap(function, (None, None, 0, 0, None))
+    return jax.vmap(function, (None, None, 0, 0, 0))
 
 
 def _residual(x, measured, weight):
@@ -148,7 +157,7 @@ def _huber(r):
 
 def _held(shots: Shots, x0):
     """How far the starts are from their smoothed values; a window that is left out is not held."""
-    return (x0 - shots.x0) * shots.hold[None] * jnp.where(shots.weight[:, :1] > 0, 1.0, 0.0)
+    return (x0 - shots.x0) * shots.hold[None] * jnp.where(shots.weight[0, :, :1] > 0, 1.0, 0.0)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -156,12 +165,12 @@ def _loss(form: Form, theta, leaves, x0, shots: Shots):
     function = _over_windows(_step_kernel(form))
 
     def body(x, inputs):
-        u, measured = inputs
-        r, _ = _residual(x, measured, shots.weight)
+        u, measured, weight = inputs
+        r, _ = _residual(x, measured, weight)
         return function(theta, leaves, x, u, shots.dt), _huber(r)
 
-    last, losses = jax.lax.scan(body, x0, (shots.u, shots.measured[:-1]))
-    r, _ = _residual(last, shots.measured[-1], shots.weight)
+    last, losses = jax.lax.scan(body, x0, (shots.u, shots.measured[:-1], shots.weight[:-1]))
+    r, _ = _residual(last, shots.measured[-1], shots.weight[-1])
     return jnp.sum(losses) + _huber(r) + jnp.sum(jnp.square(_held(shots, x0)))
 
 
@@ -203,18 +212,18 @@ def _rows(form: Form, theta, leaves, x0, shots: Shots) -> tuple[Array, Array]:
     n = states // 2
     advance = _advance(form, theta, leaves, shots.dt, states)
 
-    def row(x, S, measured):
-        r, root = _residual(x, measured, shots.weight)
-        return root * r, (root * shots.weight)[:, :, None] * S[:, :n]
+    def row(x, S, measured, weight):
+        r, root = _residual(x, measured, weight)
+        return root * r, (root * weight)[:, :, None] * S[:, :n]
 
     def body(carry, inputs):
         x, S = carry
-        u, measured = inputs
-        return advance(x, S, u), row(x, S, measured)
+        u, *seen = inputs
+        return advance(x, S, u), row(x, S, *seen)
 
     begin = x0, _first(windows, theta.shape[0], states)
-    last, (r, J) = jax.lax.scan(body, begin, (shots.u, shots.measured[:-1]))
-    r_last, J_last = row(*last, shots.measured[-1])
+    last, (r, J) = jax.lax.scan(body, begin, (shots.u, shots.measured[:-1], shots.weight[:-1]))
+    r_last, J_last = row(*last, shots.measured[-1], shots.weight[-1])
     return jnp.concatenate([r, r_last[None]]), jnp.concatenate([J, J_last[None]])
 
 
@@ -236,9 +245,9 @@ def _sums(form: Form, theta, leaves, x0, shots: Shots) -> Sums:
     p, n = theta.shape[0], states // 2
     advance = _advance(form, theta, leaves, shots.dt, states)
 
-    def add(sums, x, S, measured):
-        r, root = _residual(x, measured, shots.weight)
-        J = (root * shots.weight)[:, :, None] * S[:, :n]
+    def add(sums, x, S, measured, weight):
+        r, root = _residual(x, measured, weight)
+        J = (root * weight)[:, :, None] * S[:, :n]
         r_root = root * r
         return (
             sums[0] + _huber(r),
@@ -248,14 +257,14 @@ def _sums(form: Form, theta, leaves, x0, shots: Shots) -> Sums:
 
     def body(carry, inputs):
         x, S, sums = carry
-        u, measured = inputs
-        sums = add(sums, x, S, measured)
+        u, *seen = inputs
+        sums = add(sums, x, S, *seen)
         return (*advance(x, S, u), sums), None
 
     zero = jnp.zeros(()), jnp.zeros((windows, p + states, p + states)), jnp.zeros((windows, p + states))
     begin = x0, _first(windows, p, states), zero
-    (x, S, sums), _ = jax.lax.scan(body, begin, (shots.u, shots.measured[:-1]))
-    loss, matrix, slope = add(sums, x, S, shots.measured[-1])
+    (x, S, sums), _ = jax.lax.scan(body, begin, (shots.u, shots.measured[:-1], shots.weight[:-1]))
+    loss, matrix, slope = add(sums, x, S, shots.measured[-1], shots.weight[-1])
     held = _held(shots, x0)
     start = matrix[:, p:, p:] + jnp.diag(shots.hold**2)[None]
     g_start = slope[:, p:] + held * shots.hold[None]

@@ -1,5 +1,6 @@
-"""The trajectory loss: horizons that grow from a warm start, and the one kept that predicts best on validation data."""
+"""The trajectory loss: from several starts over growing horizons, and what predicts blocks kept apart best is taken."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,25 +12,33 @@ from jaxtyping import Float
 
 from diffnea.identify.data import Split, Track
 from diffnea.identify.linearised import Linearised
-from diffnea.identify.scoring import score, windows
+from diffnea.identify.scoring import Windows, samples, score, windows
 from diffnea.identify.search import Found
-from diffnea.identify.shooting import LOST, Shooting, Shots, Sums, reduced_rows, shots
+from diffnea.identify.shooting import Shooting, reduced_rows, shots, side_by_side
+from diffnea.identify.shooting_descent import Held, descend
+from diffnea.identify.shooting_weights import weights
+from diffnea.identify.starts import spread as moderate_changes
 from diffnea.identify.unknowns import Unknowns
 
-HORIZONS = (0.1, 0.25, 0.5, 1.0)  # seconds
+# Seconds. Every start tries the first of them, the best goes on.
+FIRST_HORIZONS, LATER_HORIZONS = (0.1, 0.25), (0.5, 1.0)
 ITERATIONS = 40
-# How often the joints' weights are taken anew from the errors that are left.
-ROUNDS = 2
-RANK_TOLERANCE = 1e-12
-LEAST_SCALE = 1e-6
-STANDSTILL = 1e-4
-# A later horizon is taken if it predicts validation data better by this share.
-BETTER = 0.01
+# How often the residuals' weights are taken anew from the errors that are left.
+ROUNDS = 5
+# How far a start state is from its smoothed value: shares of the positions' and of the velocities' spread.
+POSITION_SHARE, VELOCITY_SHARE = 0.005, 0.02
+# A longer horizon tells more of θ than a few roll-outs can show: it is taken unless it predicts worse by this share.
+# The warm start, which has seen what was kept apart, is left unless it predicts better by as much.
+MARGIN = 0.03
+# With what was kept apart in the fit too, it cannot be predicted worse than before by this factor.
+WORSE = 1.1
+# Blocks of at most so many seconds, of which one in so many is kept apart; roll-outs there start so close together.
+BLOCK, ONE_IN, LONGEST, STRIDE = 2.5, 4, 1.0, 0.1
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """θ after a horizon, and how well it predicts validation data."""
+    """θ after a horizon, and how well it predicts what was kept apart."""
 
     horizon: float
     theta: Float[np.ndarray, " p"]
@@ -37,11 +46,13 @@ class _Stage:
     loss: float
     problem: Shooting | None = None
     x0: Float[np.ndarray, "window two_n"] | None = None
+    alone: int = 0  # so many windows, the first, do not lie over each other
 
     def linearised(self, learned: tuple[str, ...]) -> Linearised:
-        """The windows' residuals at the solution; a window is a segment of its own."""
+        """The residuals at the solution of windows that share no sample; each is a segment of its own."""
         assert self.problem is not None and self.x0 is not None
-        kept = np.asarray(self.problem.shots.weight)[:, 0] > 0
+        kept = np.asarray(self.problem.shots.weight)[0, :, 0] > 0
+        kept[self.alone :] = False
         r, J = reduced_rows(self.problem, self.theta, self.x0)
         r, J = r[kept], J[kept]
         windows, times, n = r.shape
@@ -56,7 +67,7 @@ class _Stage:
             labels=free.labels,
             unpack=free.model,
             learned=learned,
-            dt=float(self.problem.shots.dt),
+            dt=float(np.median(self.problem.shots.dt)),
         )
 
 
@@ -67,109 +78,114 @@ class Improved(NamedTuple):
     linearised: Callable[[], Linearised] | None
 
 
-def improve(found: Found, free: Unknowns, parts: Split, spread: Float[np.ndarray, " n"]) -> Improved:
-    """Fit trajectories from where another loss ended; the horizon is chosen on validation roll-outs."""
-    best = _Stage(0.0, found.theta, _validation(free, found.theta, parts, spread), found.loss)
-    history, theta = list(found.history), found.theta
-    for horizon in HORIZONS:
-        stage = _stage(horizon, theta, free, parts.train, parts, spread)
-        if stage is None:
-            break
-        theta = stage.theta
-        history.append(stage.loss)
-        if stage.error < (1 - BETTER) * best.error:
-            best = stage
+def improve(
+    found: Found,
+    free: Unknowns,
+    parts: Split,
+    spread: Float[np.ndarray, " n"],
+    others: Sequence[Float[np.ndarray, " p"]] = (),
+) -> Improved:
+    """Fit trajectories from where another loss ended, and from `others`; start and horizon are chosen on roll-outs.
+
+    The roll-outs are of blocks that are spread over the recordings and that no candidate has seen. The choice is then
+    fitted once more to all data.
+    """
+    seen, apart = _blocks(parts.fitted)
+    trial = _Trial(free, spread, apart)
+    starts = (found.theta, *others)
+    chains = [trial.chain(FIRST_HORIZONS, start, start, seen) for start in starts]
+    ahead = min(range(len(starts)), key=lambda k: min((stage.error for stage in chains[k]), default=np.inf))
+    if chains[ahead]:
+        chains[ahead] += trial.chain(LATER_HORIZONS, chains[ahead][-1].theta, starts[ahead], seen)
+    stages = [stage for chain in chains for stage in chain]
+    best = _chosen(chains[ahead], _Stage(0.0, found.theta, trial.error(found.theta), found.loss))
     notes = (*found.notes, _said(best))
-    if best.horizon:  # once more, with the validation part
-        final = _stage(best.horizon, best.theta, free, parts.fitted, parts, spread)
-        best = best if final is None or not np.isfinite(final.loss) else final
-    better = replace(found, theta=best.theta, loss=best.loss, history=tuple(history), notes=notes)
+    if best.horizon:
+        best = trial.final(best, parts.fitted)
+    history = (*found.history, *(stage.loss for stage in stages))
+    better = replace(found, theta=best.theta, loss=best.loss, history=history, notes=notes)
     return Improved(better, partial(best.linearised, free.learned) if best.problem is not None else None)
+
+
+def _chosen(chain: list[_Stage], warm: _Stage) -> _Stage:
+    """The longest horizon that predicts about as well as the best, or the warm start where all predict worse."""
+    least = min((stage.error for stage in chain), default=np.inf)
+    if not least < (1 + MARGIN) * warm.error:
+        return warm
+    return [stage for stage in chain if stage.error <= (1 + MARGIN) * least][-1]
 
 
 def _said(best: _Stage) -> str:
     if not best.horizon:
-        return "no horizon of the trajectory loss predicted validation data better than its warm start, which is kept"
+        return "every horizon of the trajectory loss predicted validation data worse than its warm start, which is kept"
     return f"trajectory loss over {best.horizon:g} s, chosen on validation data"
 
 
-def _validation(free: Unknowns, theta: np.ndarray, parts: Split, spread: np.ndarray) -> float:
-    """Geometric mean over horizons of the roll-out error."""
-    cut = windows(parts.validation, spread)
-    if cut is None:
-        return np.inf
-    found = score(free.model(jnp.asarray(theta)), parts.validation, cut)
-    return float(np.exp(np.mean(np.log(np.maximum(np.nan_to_num(found.error, posinf=1e9), 1e-300)))))
+def _blocks(tracks: Sequence[Track]) -> tuple[list[Track], list[Track]]:
+    """Blocks to fit and blocks to choose by, all over the recordings: the end of each alone is seldom like the rest."""
+    seconds = [len(track) * (track.dt or 0.0) for track in tracks]
+    length = min(BLOCK, sum(seconds) / ONE_IN)
+    blocks = []
+    for track, duration in zip(tracks, seconds, strict=True):
+        # A tenth more is no block of its own; so there are at least as many blocks as it takes to keep one apart.
+        cuts = np.linspace(0, len(track), max(1, math.ceil(duration / length - 0.1)) + 1).astype(int)
+        blocks += [track.take(slice(int(a), int(b))) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    apart = range(ONE_IN - 1, len(blocks), ONE_IN)
+    return [block for k, block in enumerate(blocks) if k not in apart], [blocks[k] for k in apart]
 
 
-def _stage(
-    horizon: float, theta: np.ndarray, free: Unknowns, tracks: Sequence[Track], parts: Split, spread: np.ndarray
-) -> _Stage | None:
-    """One horizon: windows, the usual size of their errors, and Gauss-Newton until nothing moves."""
-    dt = tracks[0].dt
-    assert dt is not None
-    steps = max(4, round(horizon / dt))
-    hold = np.concatenate([0.02 * spread, 0.05 * np.concatenate([track.qd for track in tracks]).std(0) + 1e-9])
-    cut = shots(tracks, free, steps, spread, hold)
-    if cut is None:
-        return None
-    problem, x0, loss = Shooting(free, cut, cut.measured.size), cut.x0, np.inf
-    for _ in range(ROUNDS):
-        sized = _sized(problem, theta, x0, spread)
-        if sized is None:
+@dataclass(frozen=True)
+class _Trial:
+    """Fits of windows, and how they are judged."""
+
+    free: Unknowns
+    spread: Float[np.ndarray, " n"]
+    apart: Sequence[Track]
+
+    def error(self, theta: Float[np.ndarray, " p"]) -> float:
+        """Geometric mean over horizons of the roll-out error on what was kept apart."""
+        cut = self._windows()
+        if cut is None:
+            return np.inf
+        found = score(self.free.model(jnp.asarray(theta)), self.apart, cut)
+        return float(np.exp(np.mean(np.log(np.maximum(np.nan_to_num(found.error, posinf=1e9), 1e-300)))))
+
+    def _windows(self) -> Windows | None:
+        return windows(self.apart, self.spread, LONGEST, STRIDE)
+
+    def chain(
+        self, horizons: Sequence[float], theta: np.ndarray, centre: np.ndarray, tracks: Sequence[Track]
+    ) -> list[_Stage]:
+        """One horizon after the other, each from where the last ended, until there are no windows."""
+        stages: list[_Stage] = []
+        for horizon in horizons:
+            stage = self.stage(horizon, stages[-1].theta if stages else theta, centre, tracks)
+            if stage is None:
+                break
+            stages.append(stage)
+        return stages
+
+    def stage(self, horizon: float, theta: np.ndarray, centre: np.ndarray, tracks: Sequence[Track]) -> _Stage | None:
+        """Windows of one length, weighted by their errors, and Levenberg-Marquardt until nothing moves."""
+        dt = float(np.median([track.dt or 0.0 for track in tracks]))
+        steps = max(4, samples(horizon, dt))
+        speed = np.concatenate([track.qd for track in tracks]).std(0) + 1e-9
+        cut = shots(tracks, self.free, steps, self.spread, np.r_[POSITION_SHARE * self.spread, VELOCITY_SHARE * speed])
+        if cut is None:
             return None
-        problem = replace(problem, shots=sized)
-        theta, x0, loss = _descend(problem, theta, x0)
-    return _Stage(horizon, theta, _validation(free, theta, parts, spread), loss, problem, x0)
+        problem, x0, loss = Shooting(self.free, cut, cut.measured.size), cut.x0, np.inf
+        for _ in range(ROUNDS):
+            weight = weights(problem.positions(theta, x0) - cut.measured, self.spread)
+            if weight is None:
+                return None
+            problem = replace(problem, shots=cut._replace(weight=weight))
+            held = Held(centre, np.maximum(moderate_changes(self.free), np.abs(theta)))
+            place = descend(problem, theta, x0, held, ITERATIONS)
+            theta, x0, loss = place.theta, place.x0, place.loss
+        alone = min(len(side_by_side(tracks, steps)), len(x0))
+        return _Stage(horizon, theta, self.error(theta), loss, problem, x0, alone)
 
-
-def _sized(problem: Shooting, theta: np.ndarray, x0: np.ndarray, spread: np.ndarray) -> Shots | None:
-    """Weights from the errors as they are: one over each joint's median, and none for windows that are lost."""
-    cut = problem.shots
-    wrong = problem.positions(theta, x0) - cut.measured
-    lost = ~np.isfinite(wrong).all(axis=(0, 2)) | (np.abs(wrong) > LOST * spread).any(axis=(0, 2))
-    if lost.all():
-        return None
-    usual = 1.4826 * np.median(np.abs(wrong[:, ~lost]), axis=(0, 1))
-    usual = np.maximum(usual, 1e-9 * spread)
-    weight = np.where(lost[:, None], 0.0, 1 / usual)
-    return cut._replace(weight=weight)
-
-
-def _descend(problem: Shooting, theta: np.ndarray, x0: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Levenberg-Marquardt on θ and all starts together."""
-    sums = problem.sums(theta, x0)
-    loss, damping = float(sums.loss), 1e-3
-    for _ in range(ITERATIONS):
-        move, starts = _move(sums, damping)
-        trial = theta + move, x0 + starts
-        new = problem.loss(*trial)
-        if np.isfinite(new) and new < loss:
-            gain = (loss - new) / loss
-            theta, x0 = trial
-            loss, damping = new, max(damping / 5, 1e-12)
-            if gain < STANDSTILL:
-                break
-            sums = problem.sums(theta, x0)
-        else:
-            damping *= 10
-            if damping > 1e6:
-                break
-    return theta, x0, loss
-
-
-def _move(sums: Sums, damping: float) -> tuple[np.ndarray, np.ndarray]:
-    """The damped step: starts eliminated, θ in the eigenvectors of what is left, starts after it."""
-    diagonal = np.einsum("wkk->wk", sums.start)
-    start = sums.start + damping * np.einsum("wk,kj->wkj", diagonal, np.eye(diagonal.shape[1]))
-    right = np.concatenate([np.swapaxes(sums.cross, 1, 2), sums.g_start[:, :, None]], axis=2)
-    solved = np.linalg.solve(start, right)  # (window, 2n, p + 1)
-    matrix = sums.theta - np.einsum("wpk,wkj->pj", sums.cross, solved[:, :, :-1])
-    slope = sums.g_theta - np.einsum("wpk,wk->p", sums.cross, solved[:, :, -1])
-    size = np.sqrt(np.maximum(np.diagonal(sums.theta), 0.0))
-    size = np.maximum(size, LEAST_SCALE * size.max(initial=0.0)) + 1e-300
-    values, vectors = np.linalg.eigh(matrix / np.outer(size, size))
-    known = values > RANK_TOLERANCE * values[-1]
-    along = np.where(known, -(vectors.T @ (slope / size)) / (np.where(known, values, 1.0) + damping), 0.0)
-    move = vectors @ along / size
-    return move, -(solved[:, :, -1] + solved[:, :, :-1] @ move)
+    def final(self, best: _Stage, tracks: Sequence[Track]) -> _Stage:
+        """The choice fitted to all data, unless that went wrong."""
+        stage = self.stage(best.horizon, best.theta, best.theta, tracks)
+        return best if stage is None or not stage.error < WORSE * best.error else stage
