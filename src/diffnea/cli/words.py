@@ -150,6 +150,6 @@ def comparison_in_words(result: dict[str, Any]) -> str:
         cells = [f"{number(v)} ± {number(1.96 * s, 2)}" for v, s in zip(each["values"], each["stds"], strict=True)]
         rows.append([f"{each['name']} [{each['unit']}]", *cells])
     agree = sum(each["differs"] is False for each in result["numbers"])
-    told = f"{count(len(apart), 'determined number')} differ, {agree} agree"
+    told = f"of the numbers that both determine, {len(apart)} differ and {agree} agree"
     more = [f"the first {_SHOWN} of them are above"] if len(apart) > _SHOWN else []
     return "\n".join([result["conclusion"], "", *columns(rows), "", told, *more, result["report"]])

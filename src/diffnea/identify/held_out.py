@@ -9,8 +9,9 @@ from jaxtyping import Float
 
 from diffnea.identify.data import Split, Track
 
-# So many numbers of each signal are kept, and so many stretches: enough to look at, and a small file.
-MOST_NUMBERS, MOST_TRACKS = 60_000, 40
+# So many numbers of each signal are kept, and so many stretches: enough to look at, and a small file. Rather fewer
+# stretches than shorter ones: predictions need room.
+MOST_NUMBERS, MOST_TRACKS, ROOM = 60_000, 40, 6.0  # s
 SIGNALS = ("q", "qd", "qdd", "u", "measured")
 
 
@@ -34,9 +35,12 @@ def held_out(start: Any, parts: Split, spread: Float[np.ndarray, " n"]) -> HeldO
 
 def _some(tracks: Sequence[Track]) -> tuple[Track, ...]:
     """An even choice of the stretches, each from its beginning."""
-    chosen = [tracks[i] for i in np.unique(np.linspace(0, len(tracks) - 1, MOST_TRACKS).astype(int))]
-    most = MOST_NUMBERS // (chosen[0].q.shape[1] * len(chosen))
-    return tuple(track.take(slice(0, max(most, 2))) for track in chosen)
+    most = MOST_NUMBERS // tracks[0].q.shape[1]
+    longest = max(map(len, tracks))
+    room = longest if tracks[0].dt is None else min(longest, round(ROOM / tracks[0].dt))
+    count = int(np.clip(most // max(room, 1), 1, MOST_TRACKS))
+    chosen = [tracks[i] for i in np.unique(np.linspace(0, len(tracks) - 1, count).astype(int))]
+    return tuple(track.take(slice(0, max(most // len(chosen), 2))) for track in chosen)
 
 
 def to_arrays(kept: HeldOut) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:

@@ -16,7 +16,7 @@ from diffnea.report.wording import count, listed, number
 PATTERN, NOTABLE = 0.15, 0.02
 MOST_OF_IT = 0.5  # beyond this share no single pattern is to blame
 # An estimate is called uncertain when its standard deviation is this share of it.
-UNCERTAIN, NAMED = 0.25, 5
+UNCERTAIN, NAMED = 0.25, 3
 # A joint that uses less than this share of its range or speed could tell more.
 LITTLE_USED = 0.4
 
@@ -112,6 +112,6 @@ def _little_used(fit: Fit, found: Evidence, joints: Joints) -> Iterator[str]:
         used = (kept.highest[k] - kept.lowest[k]) / ranges[k] if 0 < ranges[k] < np.inf else 1.0
         fast = kept.fastest[k] / speeds[k] if 0 < speeds[k] < np.inf else 1.0
         parts = [f"{used:.0%} of its range"] if used < LITTLE_USED else []
-        parts += [f"{fast:.0%} of its speed"] if fast < LITTLE_USED else []
+        parts += [f"{fast:.0%} of the speed in its file"] if fast < LITTLE_USED else []
         if parts:
             yield f"{joint} used {listed(parts)}; the fit says nothing sure beyond that"

@@ -23,11 +23,11 @@ DIGITS = 4
 
 def playback(fit: Fit, found: Evidence) -> dict[str, Any] | None:
     """None for networks, which have no links, and for samples without order in time."""
-    track = found.longest.track
     cut = found.windows
-    if not isinstance(fit.model, Model) or track.dt is None or cut is None:
+    if not isinstance(fit.model, Model) or cut is None:
         return None
-    dt = track.dt
+    dt = cut.dt
+    track = max((track for track in found.kept.tracks if track.dt and abs(track.dt / dt - 1) < 1e-6), key=len)
     track = track.take(slice(0, round(SECONDS / dt) + 1))
     stride = max(1, round(1 / (FRAMES_A_SECOND * dt)))
     measured = track.measured
