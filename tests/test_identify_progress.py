@@ -33,6 +33,16 @@ def test_a_fit_tells_how_far_it_is():
     assert [told[1] for told in steps][:3] == [1, 2, 3]
 
 
+@pytest.mark.slow
+def test_the_trajectory_loss_tells_too():
+    robot, recordings = cartpole_recordings(2, 2.0)
+    heard = []
+    options = {"actuator": "viscous", "method": "lm", "loss": "trajectory"}
+    dn.fit(robot, recordings, **options, progress=lambda *told: heard.append(told))
+    steps = [told for told in heard if told[0] == "following trajectories" and told[2] > 0]
+    assert len(steps) > 3 and all(np.isfinite(told[3]) for told in steps)
+
+
 def test_plain_lines_where_there_is_no_terminal(capsys, monkeypatch):
     monkeypatch.setattr(inputs, "_SECONDS_BETWEEN_LINES", 1e9)
     with inputs.watching("learning", quiet=False) as watch:

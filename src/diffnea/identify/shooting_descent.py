@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.identify.progress import tell
 from diffnea.identify.shooting import Shooting, Sums
 
 # No number moves further in one step than this many moderate changes of it.
@@ -50,7 +51,7 @@ def descend(problem: Shooting, theta: np.ndarray, x0: np.ndarray, held: Held, it
 
     here, damping, stale = Place(theta, x0, total(theta, x0)), FIRST_DAMPING, 0
     best, sums = here, problem.sums(theta, x0)
-    for _ in range(iterations):
+    for step in range(iterations):
         (move, starts), damping = _move(sums, here.theta, held, prior, damping)
         trial = here.theta + move, here.x0 + starts
         loss = total(*trial)
@@ -61,6 +62,7 @@ def descend(problem: Shooting, theta: np.ndarray, x0: np.ndarray, held: Held, it
             sums = problem.sums(*trial)
         else:
             damping *= 5
+        tell(step + 1, iterations, best.loss)
         if stale >= PATIENCE:
             break
     return best
