@@ -107,6 +107,7 @@ FUNCTIONS = {
     "extremes": (lambda x: [jnp.max(x), jnp.min(x), jnp.maximum(x, 0.5), jnp.prod(x), jnp.mean(x)], X),
     "truths": (lambda x: [jnp.where(jnp.any(x > 2), x, 0), jnp.where(jnp.all(x > 2), x, 0)], X),
     "running sums": (lambda x: [jnp.cumsum(x), jax.lax.cumsum(x, reverse=True)], X),
+    "sums of nothing": (lambda x: [jnp.sum(x[:0]), jnp.sum(jnp.outer(x[:0], x), axis=1), x], X),
     "products": (lambda a, x: [a @ x, a @ a, x @ a, jnp.outer(x, x), jnp.einsum("ij,kj,k->i", a, a, x)], A, X),
     "batched products": (lambda a: jnp.einsum("bij,bjk->bik", a, a), np.stack([A, A + 1])),
     "shapes": (lambda a: [a.T, a.reshape(-1), a[None], jnp.flip(a), jnp.stack([a, a]), jnp.tile(a, 2)], A),

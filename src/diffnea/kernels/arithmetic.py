@@ -201,13 +201,14 @@ def _reduction(primitive: str, name: str, plain: Callable, empty: float | bool |
             return np.asarray(plain(operand, axis=tuple(axes)))
         kept = [axis for axis in range(operand.values.ndim) if axis not in axes]
         shape = tuple(operand.values.shape[axis] for axis in kept)
-        rows = np.transpose(operand.values, [*kept, *axes]).reshape(*shape, -1)
-        if rows.shape[-1] == 0:
+        count = int(np.prod([operand.values.shape[axis] for axis in axes]))
+        rows = np.transpose(operand.values, [*kept, *axes]).reshape(*shape, count)
+        if count == 0:
             if empty is None:
                 raise Unsupported(f"{primitive} of nothing")
             return tracer.symbols(np.full(shape, empty))
         total = rows[..., 0]
-        for k in range(1, rows.shape[-1]):
+        for k in range(1, count):
             total = tracer.each(name, Symbols(total), Symbols(rows[..., k]))
         return Symbols(total, operand.truths)
 
