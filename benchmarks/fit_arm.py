@@ -42,20 +42,20 @@ def panda():
         return load_robot(place)
 
 
-def excitation(robot, seed):
-    """Smooth periodic motion within the limits: positions, velocities and accelerations, exact."""
+def excitation(robot, seed, later=0.0):
+    """Smooth periodic motion within the limits, exact: time, q, q̇ and q̈, so many samples later."""
     rng = np.random.default_rng(seed)
-    n, t = robot.num_joints, np.arange(0, SECONDS, 1 / RATE)
+    n, t = robot.num_joints, np.arange(0, SECONDS, 1 / RATE) + later / RATE
     lower, upper = np.asarray(robot.limits.lower), np.asarray(robot.limits.upper)
     middle, reach = (lower + upper) / 2, (upper - lower) / 2
     k = 2 * np.pi * 0.1 * np.arange(1, HARMONICS + 1)
     a, b = rng.standard_normal((2, HARMONICS, n)) / np.arange(1, HARMONICS + 1)[None, :, None] ** 0.5
-    size = 0.7 * reach / (np.abs(a) + np.abs(b)).sum(0) * 1.5
+    size = 0.95 * reach / (np.abs(a) + np.abs(b)).sum(0)  # never beyond the limits
     s, c = np.sin(np.outer(t, k)), np.cos(np.outer(t, k))
     q = middle + size * (s @ a + c @ b)
     qd = size * ((c * k) @ a - (s * k) @ b)
     qdd = size * (-(s * k**2) @ a - (c * k**2) @ b)
-    return t, np.clip(q, lower, upper), qd, qdd
+    return t, q, qd, qdd
 
 
 def torque(robot, actuator, q, qd, qdd):
@@ -83,7 +83,8 @@ def main():
     rng = np.random.default_rng(options.seed)
     true = Stribeck.of(rng.uniform(0.3, 1.0, n), rng.uniform(0.3, 1.0, n), rng.uniform(0.5, 2.0, n), 400.0, n)
     t, q, qd, qdd = excitation(robot, options.seed)
-    u = torque(robot, true, q, qd, qdd) + TORQUE_NOISE * rng.standard_normal(q.shape)
+    middle = excitation(robot, options.seed, 0.5)[1:]  # commands are held between samples
+    u = torque(robot, true, *middle) + TORQUE_NOISE * rng.standard_normal(q.shape)
     data = Recording(time=t, q=q + POSITION_NOISE * rng.standard_normal(q.shape), u=u)
     start = off(robot, 0.3, options.seed)
     print(f"{robot.name}: {n} joints, ready after {time.perf_counter() - begun:.1f} s")

@@ -98,18 +98,30 @@ def _pendulum(make):
 
 
 def _arm(seed: int, noise: str) -> tuple[dn.Model, dn.Recording]:
-    """Six joints of a UR5 along sums of sines, with the torques that this takes."""
+    """Six joints of a UR5 along sums of sines, with the torques that this takes.
+
+    Where accelerations are given, torques are those of the same instant. A command is held until the next sample:
+    beside positions it is the torque in the middle of that time.
+    """
     truth, rng = _ur5(), np.random.default_rng(seed)
     clock = np.arange(LENGTH) / 250
-    pace = 2 * np.pi * np.arange(1, 6) * 0.1  # 0.1 to 0.5 Hz, one period in ten seconds
     shape = rng.normal(size=(2, 5, 6)) / np.arange(1, 6)[:, None]
-    phase = clock[:, None] * pace
-    rate = pace[:, None]
-    q = np.sin(phase) @ shape[0] + np.cos(phase) @ shape[1]
-    qd = np.cos(phase) @ (rate * shape[0]) - np.sin(phase) @ (rate * shape[1])
-    qdd = -np.sin(phase) @ (rate**2 * shape[0]) - np.cos(phase) @ (rate**2 * shape[1])
-    u = np.asarray(dn.inverse_dynamics(truth.robot, q, qd, qdd)) + np.asarray(truth.actuator.viscous) * qd
+    q, qd, qdd = _sines(clock, shape)
+    then = (q, qd, qdd) if noise == "white" else _sines(clock + 0.5 / 250, shape)
+    u = np.asarray(dn.inverse_dynamics(truth.robot, *then)) + np.asarray(truth.actuator.viscous) * then[1]
     return truth, _measured(rng, noise, clock, q, qd, qdd, u, np.full(6, ENCODER), truth.robot)
+
+
+def _sines(clock: np.ndarray, shape: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, velocities and accelerations of 0.1 to 0.5 Hz, one period in ten seconds."""
+    pace = 2 * np.pi * np.arange(1, 6) * 0.1
+    phase, rate = clock[:, None] * pace, pace[:, None]
+    s, c = np.sin(phase), np.cos(phase)
+    return (
+        s @ shape[0] + c @ shape[1],
+        c @ (rate * shape[0]) - s @ (rate * shape[1]),
+        -s @ (rate**2 * shape[0]) - c @ (rate**2 * shape[1]),
+    )
 
 
 def _ur5() -> dn.Model:

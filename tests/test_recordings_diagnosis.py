@@ -137,7 +137,7 @@ def test_a_whole_diagnosis_says_all_in_words():
         "answers its command after 8",
     ):
         assert words in text
-    assert "12.1 ms late" in text and all("\n" not in line for line in found.lines)
+    assert "12.2 ms late" in text and all("\n" not in line for line in found.lines)
 
 
 def test_a_joint_that_rests_is_seen_to_rest():

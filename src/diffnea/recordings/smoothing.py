@@ -22,7 +22,9 @@ ORDER = 4
 HIGHEST, CORNERS = 0.8, 160
 # Noise is looked for at this share of the Nyquist frequency, or below. Motion shows as accelerations that rise again,
 # towards lower frequencies, by this factor.
-NOISE_BAND, MOTION = 0.7, 10.0
+NOISE_BAND, MOTION, NOISE_LINES = 0.7, 10.0, 300
+# Its power may be this much larger than was found; what looks like motion because of that would be followed upwards.
+UNSURE = 1.2
 # A record shorter than this is not smoothed, it is refused.
 FEWEST = 16
 # The record is looked at in overlapping parts; a taper with side lobes at 1e-7 for each.
@@ -128,7 +130,8 @@ def _floor(spectrum: Spectrum) -> float:
 
     The forces that move a robot do not grow with frequency, so neither do its accelerations. Coming down from the
     top, the spectrum of the acceleration falls as long as it is noise; where it is lowest, motion takes over. Noise of
-    real encoders is not quite white, so its level is read in an octave just above that point, not at the top.
+    real encoders is not quite white, so its level is read in an octave just above that point, or as many lines as it
+    takes to know it, not at the top.
     """
     omega, power, lines = _bands(spectrum)
     acceleration = power * omega**4
@@ -136,7 +139,8 @@ def _floor(spectrum: Spectrum) -> float:
     moves = np.flatnonzero(acceleration > MOTION * lowest)
     valley = int(np.argmin(acceleration[moves[-1] :]) + moves[-1]) if len(moves) else len(omega) - 1
     start = min(1.2 * omega[valley], NOISE_BAND * np.pi)
-    above = (spectrum.omega >= start) & (spectrum.omega <= 2 * start)
+    beyond = np.cumsum(np.where(spectrum.omega >= start, spectrum.lines, 0))
+    above = (spectrum.omega >= start) & ((spectrum.omega <= 2 * start) | (beyond <= NOISE_LINES))
     return math.sqrt(float(np.average(spectrum.power[above], weights=spectrum.lines[above])))
 
 
@@ -173,10 +177,11 @@ def _best_corner(spectrum: Spectrum, noise: float, count: int) -> float:
     """The corner (rad a sample) of least risk; terms that do not depend on it are left out."""
     corners = np.geomspace(min(20 * math.pi / count, HIGHEST), HIGHEST * math.pi, CORNERS)
     weight = spectrum.lines * spectrum.omega**4
+    motion = spectrum.power - UNSURE * noise**2
 
     def risk(corner):
         gain = low_pass_gain(spectrum.omega, corner)
-        return np.sum(weight * gain * (gain * spectrum.power - 2 * (spectrum.power - noise**2)))
+        return np.sum(weight * gain * (gain * spectrum.power - 2 * motion))
 
     return float(corners[np.argmin([risk(corner) for corner in corners])])
 

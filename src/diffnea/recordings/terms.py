@@ -13,8 +13,11 @@ from diffnea.recordings.differentiate import MOVING, Smoothed, joint_by_joint, u
 from diffnea.recordings.matched_input import held
 from diffnea.recordings.recording import Recording
 
-# States are smoothed to this many times the bandwidth at which their accelerations are best, equations to this many.
-WIDE, KEPT = 3.0, 0.7
+# Equations are kept up to this many times the bandwidth at which accelerations are best: the more, the cleaner they are
+# there. Their noise grows with the bandwidth to the power of 5/2, and may be this share of the accelerations' spread.
+LEAST, MOST, NOISE, POWER = 0.7, 8.0, 0.01, 2.5
+# States are smoothed less: to this many times the best bandwidth, and to this many times what is kept.
+WIDE, WIDER = 3.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -35,19 +38,19 @@ class Terms:
 
 def terms(recording: Recording, smoothed: Smoothed) -> Terms:
     """Of the samples that `smoothed`, which is of this recording, has kept."""
-    best = _slowest(smoothed)
-    found = joint_by_joint(unwrap(recording)[0], recording.dt, WIDE * best)
+    best, bandwidth = _slowest(smoothed)
+    found = joint_by_joint(unwrap(recording)[0], recording.dt, max(WIDE * best, WIDER * bandwidth))
     wide = found[0].bandwidth
     kept = slice(smoothed.dropped, len(recording) - smoothed.dropped)
     q, qd, qdd = (np.column_stack([getattr(each, key) for each in found])[kept] for key in ("q", "qd", "qdd"))
     u = np.column_stack([held(u.astype(np.float64), recording.dt, wide, 0.0) for u in recording.u.T])[kept]
-    return Terms(q, qd, qdd, u, wide, KEPT / WIDE * wide)
+    return Terms(q, qd, qdd, u, wide, min(bandwidth, wide / WIDER))
 
 
-def _slowest(smoothed: Smoothed) -> float:
-    """The lowest bandwidth of those that move; a joint that only trembles says nothing about the others."""
-    spread = np.std(np.asarray(smoothed.recording.qdd), axis=0)
-    moving = [
-        each.bandwidth for each, size in zip(smoothed.joints, spread, strict=True) if size > MOVING * each.qdd_std
-    ]
-    return min(moving or [each.bandwidth for each in smoothed.joints])
+def _slowest(smoothed: Smoothed) -> tuple[float, float]:
+    """The lowest best bandwidth, and the lowest to keep, of the joints that move: others only tremble."""
+    clean = np.std(np.asarray(smoothed.recording.qdd), axis=0) / [max(each.qdd_std, 1e-300) for each in smoothed.joints]
+    best = np.array([each.bandwidth for each in smoothed.joints])
+    moving = clean > MOVING if np.any(clean > MOVING) else clean > 0
+    kept = best * np.clip((NOISE * clean) ** (1 / POWER), LEAST, MOST)
+    return float(best[moving].min()), float(kept[moving].min())
