@@ -6,15 +6,22 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify import Fit
+from diffnea.identify.weights import scales
 from diffnea.models import Model
 from diffnea.report import residuals
-from diffnea.report.evidence import Evidence, Stretch
+from diffnea.report.evidence import Evidence
 from diffnea.report.fit_figures import Joints
 from diffnea.report.wording import count, listed, number
 
 # A pattern is worth words when it explains this share of what is left, and what is left this share of the signal.
 PATTERN, NOTABLE = 0.15, 0.02
 MOST_OF_IT = 0.5  # beyond this share no single pattern is to blame
+CLEAR, FAINT = 0.5, 1e-3  # a clear pattern is worth words even where little is left
+AT_REST = 0.02  # of the usual top speed
+REMEDIES = {
+    "its velocity": "friction of another form (--actuator with stribeck or nn-friction)",
+    "its position": "a torque that depends on the pose (--actuator with offset)",
+}
 # An estimate is called uncertain when its standard deviation is this share of it.
 UNCERTAIN, NAMED = 0.25, 3
 # A joint that uses less than this share of its range or speed could tell more.
@@ -23,49 +30,46 @@ LITTLE_USED = 0.4
 
 def missed(fit: Fit, found: Evidence, joints: Joints) -> list[str]:
     """What the model lacks, a sentence each, from the pattern of what it leaves."""
-    left, q, qd = (
-        found.joined([get(stretch) for stretch in found.stretches])
-        for get in (lambda s: s.residual, lambda s: s.track.q, lambda s: s.track.qd)
-    )
     said = []
-    for k, (joint, share) in enumerate(zip(joints.names, left_over(found), strict=True)):
+    for k, (joint, share) in enumerate(zip(joints.names, left_over(fit, found), strict=True)):
+        q, qd, left = _moving(found, k)
+        goes_with = {
+            "its velocity": residuals.binned(qd, left).explained,
+            "its position": residuals.binned(q, left).explained,
+        }
         if share > MOST_OF_IT:
             said.append(f"{joint}: the model explains little of it; look at the robot file, the signs and the units")
-        elif share > NOTABLE:
-            head = f"{joint}: {share:.0%} of its variance is not explained"
-            signals = q[:, k], qd[:, k], left[:, k]
-            said += [f"{head}; {words}" for words in _pattern(*signals, physical=isinstance(fit.model, Model))]
+        elif share > NOTABLE or (share > FAINT and max(goes_with.values()) > CLEAR):
+            head = f"{joint}: {share:.1%} of its variance is not explained"
+            said += [f"{head}; {words}" for words in _pattern(goes_with, isinstance(fit.model, Model))]
     return said
 
 
-def left_over(found: Evidence) -> Float[np.ndarray, " n"]:
-    """The share of each joint's torque, or acceleration, that is not explained: of variances, on data not fitted."""
-    left = found.joined([stretch.residual for stretch in found.stretches])
-    whole = [found.joined([get(s) for s in found.stretches]).var(0) for get in (_taken, _given)]
-    return left.var(0) / np.maximum(np.maximum(*whole), 1e-300)
+def left_over(fit: Fit, found: Evidence) -> Float[np.ndarray, " n"]:
+    """The share of each joint's torque, or acceleration, that is not explained: of variances, on data not fitted.
+
+    The torque is that of the command, or what it takes to move and hold the joint by itself, if that is more: at a
+    passive joint the sum of all torques is next to nothing.
+    """
+    whole = 1 / scales("torque" if isinstance(fit.model, Model) else "acceleration", fit.model, found.kept.tracks) ** 2
+    given = [stretch.torques.rest for stretch in found.stretches if stretch.torques is not None]
+    whole = np.maximum(whole, np.concatenate(given).var(0)) if given else whole
+    return np.array([np.var(_moving(found, k)[2]) for k in range(len(whole))]) / whole
 
 
-def _taken(stretch: Stretch) -> np.ndarray:
-    return stretch.track.qdd if stretch.torques is None else stretch.torques.taken
+def _moving(found: Evidence, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A joint's positions, velocities and what is left, where it moves: at rest, friction holds against any torque."""
+    rows = [(s.track.q[:, k], s.track.qd[:, k], s.residual[:, k]) for s in found.stretches]
+    q, qd, left = (np.concatenate(column) for column in zip(*rows, strict=True))
+    moves = np.abs(qd) > AT_REST * np.quantile(np.abs(qd), 0.99)
+    return (q[moves], qd[moves], left[moves]) if moves.any() else (q, qd, left)
 
 
-def _given(stretch: Stretch) -> np.ndarray:
-    return stretch.fit if stretch.torques is None else stretch.torques.rest
-
-
-def _pattern(q: np.ndarray, qd: np.ndarray, left: np.ndarray, physical: bool) -> Iterator[str]:
+def _pattern(goes_with: dict[str, float], physical: bool) -> Iterator[str]:
     """The signals that the rest goes with, the strongest first."""
-    remedies = {
-        "its velocity": "friction of another form (--actuator with stribeck or nn-friction)",
-        "its position": "a torque that depends on the pose (--actuator with offset)",
-    }
-    shares = {
-        "its velocity": residuals.binned(qd, left).explained,
-        "its position": residuals.binned(q, left).explained,
-    }
-    strong = {name: share for name, share in sorted(shares.items(), key=lambda item: -item[1]) if share > PATTERN}
+    strong = {name: share for name, share in sorted(goes_with.items(), key=lambda item: -item[1]) if share > PATTERN}
     for name, share in strong.items():
-        remedy = f"; what may be missing is {remedies[name]}" if physical else ""
+        remedy = f"; what may be missing is {REMEDIES[name]}" if physical else ""
         yield f"{share:.0%} of that goes with {name}{remedy}"
     if not strong:
         yield "it goes with neither velocity nor position: noise, or something with a memory, as play or elasticity"

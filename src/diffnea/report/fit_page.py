@@ -135,7 +135,7 @@ def tiles(found: Fit, seen: Evidence | None) -> list[tuple[str, str]]:
         rows.append((f"{number(ours.good_for, 3)} s", "until a prediction is off by a tenth of the motion"))
         rows.append((f"{ours.diverged} of {ours.windows}", "predictions leave all bounds"))
     if seen is not None and _by_torque(found, seen):
-        explained, what = 1 - float(np.mean(advice.left_over(seen))), "torques"
+        explained, what = 1 - float(np.mean(advice.left_over(found, seen))), "torques"
     else:
         explained, what = 1 - (1.0 if ours.nmse is None or not np.isfinite(ours.nmse) else ours.nmse), "accelerations"
     rows.append((f"{max(0.0, explained):.1%}", f"of {what} explained, on data not fitted"))
