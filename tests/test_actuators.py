@@ -33,10 +33,12 @@ CLASSES = {
     "offset": "conserving",
     "delay": "conserving",
     "gain": "conserving",
+    "coupling": "bounded",
     "offset+delay+gain": "conserving",
     "offset+nn-residual": "unbounded",
     "motor+stribeck+offset+delay": "bounded",
     "gain+motor+nn-torque": "unbounded",
+    "stribeck+coupling+offset": "bounded",
 }
 SAFE = ["ideal", "viscous", "stribeck", "nn-friction"]
 COMBINED = [f"motor+{name}+offset" for name in SAFE]
@@ -127,7 +129,45 @@ def test_the_torque_is_the_sum_of_what_it_consists_of(name):
     wanted = (
         actuator.drive(u, q, qd) - slope - lost.dry * jnp.sign(qd) - lost.viscous * qd + actuator.residual(u, q, qd)
     )
+    wanted = wanted + actuator.shared(q, qd)
     assert relative(actuator(u, q, qd), wanted) < DIFFERENCES
+
+
+@pytest.mark.parametrize("name", ["coupling", "motor+stribeck+coupling+offset"])
+def test_coupled_motors_add_no_energy_whatever_their_numbers(name):
+    rng = np.random.default_rng(3)
+    _, q, qd = states(BLOCK)
+    against = jnp.stack([qd[:, 0], -qd[:, 0]], 1)  # where the motor stands still
+    qd = jnp.where(jnp.asarray(rng.random(qd.shape[:1]) < 0.2)[:, None], against, qd)
+    gained, torque, driven = power_of_losses(name)(redrawn(made(name), rng, BLOCK), q, qd)
+    assert np.isfinite(np.asarray(torque)).all() and (np.asarray(driven) == 0).all()
+    # One joint may be pushed while another is held back: the sum is what counts, up to rounding of what cancels in it.
+    total, parts = np.asarray(gained).sum(1), np.abs(np.asarray(gained)).sum(1)
+    assert (total <= 1e-12 * parts).all() and (np.asarray(gained) > 0).any()
+
+
+def test_coupled_motors_by_hand_and_what_is_refused():
+    u, q, qd = (jnp.array(row) for row in ([0.0, 0.0, 0.0], [0.1, 0.2, 0.3], [1.0, 2.0, -0.5]))
+    motor = actuators.Coupling.of(0.3, 0.2, [[0, 1, 1], [1, -2, 0]], slow=0.1)
+    lost = [0.3 * np.tanh(speed / 0.1) + 0.2 * speed for speed in (1.5, -3.0)]
+    assert relative(motor(u, q, qd), -jnp.array([lost[1], lost[0] - 2 * lost[1], lost[0]])) < LAW
+    assert relative(make("coupling", 3).shared(q, 0 * qd), 0 * qd) == 0
+    assert make("coupling", 3).rows == ((0.0, 1.0, 1.0),)
+    assert make("coupling", 3, coupled=[[1, 0, -1]]).rows == ((1.0, 0.0, -1.0),)
+    with pytest.raises(ValueError, match="one row a motor"):
+        actuators.Coupling.of(0.1, 0.1, [[0, 0]])
+    with pytest.raises(ValueError, match="slow is 0"):
+        actuators.Coupling.of(0.1, 0.1, [[1, 1]], slow=0)
+    with pytest.raises(ValueError, match="no motor in common"):
+        make("coupling", 1)
+
+
+def test_roll_outs_with_coupled_motors_lose_energy():
+    robot = random_robot(random_tree(1, 3), seed=2)
+    model = dn.Model(robot, make("coupling", 3, effort=5.0))
+    run = dn.rollout(model, jnp.array([0.3, -0.2, 0.4]), jnp.array([1.0, -2.0, 3.0]), None, 0.005, steps=400)
+    energy = np.asarray(model.energy(run.q, run.qd))
+    assert (np.diff(energy) <= 1e-12 * np.abs(energy).max()).all() and energy[-1] < energy[0] - 1e-6
 
 
 def test_paper_formulas():

@@ -2,6 +2,7 @@
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Ideal, Quantity, Resistance
 from diffnea.actuators.combined import Combined, combine
+from diffnea.actuators.coupling import Coupling
 from diffnea.actuators.drives import Delay, Gain, Motor
 from diffnea.actuators.friction import Stribeck, Viscous
 from diffnea.actuators.names import NAMES, for_robot, make

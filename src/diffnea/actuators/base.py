@@ -44,7 +44,7 @@ class Quantity(NamedTuple):
 
 
 class AbstractActuator(eqx.Module):
-    """How a joint's command becomes torque: `τ = drive − ∂potential/∂q − dry·sign(q̇) − viscous·q̇ + residual`.
+    """How a joint's command becomes torque: `τ = drive − ∂potential/∂q − dry·sign(q̇) − viscous·q̇ + shared + residual`.
 
     What is not overridden is absent: the command is the torque, and nothing is stored or lost. Concrete actuators are
     final. All functions are for one sample.
@@ -71,6 +71,10 @@ class AbstractActuator(eqx.Module):
     def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
         """What opposes motion, non-negative by construction, smooth in q and in each direction of q̇."""
         return Resistance(jnp.zeros_like(qd), jnp.zeros_like(qd))
+
+    def shared(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Friction of motors that turn with several joints, smooth; it only takes energy: `q̇ · shared ≤ 0`."""
+        return jnp.zeros_like(qd)
 
     def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         """Torque without any promise."""
@@ -99,7 +103,8 @@ class AbstractActuator(eqx.Module):
         """The torque on each joint."""
         lost = self.resistance(q, qd)
         stored = jax.grad(self.potential)(q)
-        return self.drive(u, q, qd) - stored - lost.dry * jnp.sign(qd) - lost.viscous * qd + self.residual(u, q, qd)
+        rubbed = self.shared(q, qd) - lost.dry * jnp.sign(qd) - lost.viscous * qd
+        return self.drive(u, q, qd) - stored + rubbed + self.residual(u, q, qd)
 
 
 @final

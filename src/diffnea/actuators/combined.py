@@ -57,6 +57,9 @@ class Combined(AbstractActuator):
         zero = jnp.zeros_like(qd)
         return Resistance(sum((one.dry for one in lost), zero), sum((one.viscous for one in lost), zero))
 
+    def shared(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        return sum((part.shared(q, qd) for part in self.parts), jnp.zeros_like(qd))
+
     def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         total = jnp.zeros_like(u)
         for part in self.parts:  # a network that makes torque of a command sees it behind gain and motor

@@ -12,6 +12,7 @@ from diffnea import batches
 from diffnea.actuators.base import AbstractActuator, Ideal
 from diffnea.actuators.coefficients import static
 from diffnea.actuators.combined import combine
+from diffnea.actuators.coupling import Coupling
 from diffnea.actuators.drives import Delay, Driven, Gain, Motor, Truths, checked
 from diffnea.actuators.friction import Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
@@ -41,6 +42,9 @@ class Sizes:
     most_delay: int = 8  # samples
     shared_delay: bool = True  # one delay for all joints
     saturation: ArrayLike | None = None  # of gain; None: none
+    coupled: Sequence[Sequence[float | int]] | None = (
+        None  # how motors turn with the joints; None: one with the last two
+    )
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,18 @@ def _delay(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Delay:
     return Delay.of(0.5 if sizes.shared_delay else np.full(count, 0.5), count, sizes.most_delay)
 
 
+def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
+    """Motors that rub a tenth as much as the joints that they turn with."""
+    count = start.num_joints
+    if sizes.coupled is None and count < 2:
+        raise ValueError(f"coupling: {count} joint has no motor in common with another; leave it out")
+    rows = np.array([np.arange(count) >= count - 2] if sizes.coupled is None else sizes.coupled, float)
+    turned = np.abs(rows) / np.abs(rows).sum(1, keepdims=True)
+    slow = float(np.min(start.scales.speed)) / 100
+    dry, viscous = (0.1 * turned @ np.asarray(of_joints) for of_joints in (start.dry, start.viscous))
+    return Coupling.of(dry, viscous, rows.tolist(), slow)
+
+
 BUILDERS: dict[str, Builder] = {
     "ideal": lambda start, sizes, key: Ideal(start.num_joints),
     "viscous": lambda start, sizes, key: Viscous.of(start.viscous),
@@ -94,6 +110,7 @@ BUILDERS: dict[str, Builder] = {
     "motor": _motor,
     "offset": lambda start, sizes, key: Offset.none(start.num_joints, sizes.harmonics, start.period),
     "delay": _delay,
+    "coupling": _coupling,
     "gain": lambda start, sizes, key: Gain.of(start.gain, sizes.saturation, start.driven),
 }
 NAMES = tuple(BUILDERS)

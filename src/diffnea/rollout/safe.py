@@ -70,4 +70,4 @@ def _torques(model, q, qd, u):
     push = model.actuator.drive(u, q, qd)
     lost = model.actuator.resistance(q, qd)
     stored = jax.grad(model.actuator.potential)(q)
-    return push - stored - lost.viscous * qd, lost, push
+    return push - stored + model.actuator.shared(q, qd) - lost.viscous * qd, lost, push
