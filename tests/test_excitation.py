@@ -109,7 +109,8 @@ def test_expected_intervals_are_those_of_least_squares(robot, planned):
     back = np.linalg.pinv(X.T @ X, rcond=1e-13, hermitian=True) @ X.T
     std = np.sqrt(np.sum((back * noise) ** 2, axis=1))
     found = {each.formula: each.std for each in told.combinations}
-    for formula, column in {"m·c_z(lower)": 13, "J_yy(lower)": 16, "viscous friction(elbow)": 21}.items():
+    frictions = {"viscous friction(shoulder)": 20, "viscous friction(elbow)": 21}
+    for formula, column in {"m·c_z(lower)": 13, "J_yy(lower)": 16, **frictions}.items():
         # The noise is drawn once, and its size read off a few dozen slow waves of it.
         assert found[formula] == pytest.approx(std[column], rel=0.35)
 
