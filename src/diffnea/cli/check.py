@@ -30,7 +30,7 @@ class Check:
     recordings: Positional[tuple[str, ...]]
     """What to look over."""
     learn: tuple[str, ...] = ("inertia",)
-    """Any of inertia, kinematics, armature, actuator."""
+    """Any of inertia, kinematics, armature, calibration, actuator."""
     actuator: str = "viscous"
     """As for a fit: parts joined by +."""
     columns: str | None = None

@@ -26,7 +26,7 @@ class Excite:
     recordings: tuple[str, ...] = ()
     """What was recorded so far."""
     learn: tuple[str, ...] = ("inertia",)
-    """Any of inertia, kinematics, armature, actuator."""
+    """Any of inertia, kinematics, armature, calibration, actuator."""
     actuator: str = "viscous"
     """As for a fit: parts joined by +."""
     criterion: Literal["D", "E"] = "D"
