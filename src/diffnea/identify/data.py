@@ -118,16 +118,19 @@ def _tracks(given: list) -> tuple[list[Track], list[str]]:
 
 def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
     """A recording with its derivatives; where there are none, they and the positions are smoothed."""
-    noise, q, little = 0.0, piece.q, None
+    noise, q, little, said = 0.0, piece.q, None, ()
     if piece.qd is None or piece.qdd is None:
         smoothed = smooth(piece)
         little = terms(piece, smoothed)
+        said = (
+            f"equations of motion compared up to {little.bandwidth:.3g} Hz; commands count as held between samples",
+        )
         piece, q = smoothed.recording, smoothed.q
         spread = np.maximum(np.std(q, 0), 1e-300)
         noise = float(np.max([joint.noise for joint in smoothed.joints] / spread))
     states = np.asarray(q, np.float64), np.asarray(piece.qd, np.float64), np.asarray(piece.qdd, np.float64)
     others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
-    return Track(name, piece.dt, *states, *others, noise, little), piece.notes
+    return Track(name, piece.dt, *states, *others, noise, little), (*piece.notes, *said)
 
 
 def _keep_back(tracks: list[Track], seed: int) -> tuple[list[Track], list[Track], str]:

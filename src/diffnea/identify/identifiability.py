@@ -230,7 +230,11 @@ def _unknown(view: _View, data: Echelon, silent: np.ndarray, model: Model) -> li
         scale = [words.scale_sentence(entries[skip], view.commanded)]
     rows = [words.formula(entries, row, own) for row, own in zip(structure.rows, structure.independent, strict=True)]
     owners = [entries[i] for i in structure.independent]
-    known = [i == skip for i in structure.independent]
+    # A joint without a motor has no gain to speak of.
+    driven = np.asarray(model.robot.limits.effort) != 0
+    known = [
+        i == skip or (words.of_a_command(entries[i]) and not driven[entries[i].index]) for i in structure.independent
+    ]
     return (
         scale
         + words.structural_sentences(entries, structure, model.robot, skip)

@@ -70,9 +70,12 @@ class Task:
 def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE) -> Found:
     """The paper's way, from the first start."""
     run = gradient.descend(task.loss, task.free, task.whole, task.starts[:1], steps, rate, task.seed)
+    notes = ()
+    if any(rows.low_pass for rows in task.rows):
+        notes = ("ADAM compares single samples of smoothed motion; methods auto and lm filter their equations",)
     if not run.converged[0]:
-        return _found(task, run, 0, (f"ADAM still made progress after {steps} steps; give more steps, or method=auto",))
-    return _found(task, run, 0, ())
+        notes = (*notes, f"ADAM still made progress after {steps} steps; give more steps, or method=auto")
+    return _found(task, run, 0, notes)
 
 
 def by_least_squares(task: Task, iterations: int = ITERATIONS) -> Found:

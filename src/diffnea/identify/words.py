@@ -238,8 +238,12 @@ def data_sentences(
 
 
 def _missing(owner: Coordinate) -> str:
-    commanded = any(word in owner.symbol for word in ("gain", "per volt", "delay", "saturation"))
-    return "it was never commanded" if commanded else "it never moved"
+    return "it was never commanded" if of_a_command(owner) else "it never moved"
+
+
+def of_a_command(owner: Coordinate) -> bool:
+    """Whether it is a number of what turns commands into torques."""
+    return any(word in owner.symbol for word in ("gain", "per volt", "delay", "saturation"))
 
 
 def _it(things: list) -> str:
