@@ -90,9 +90,8 @@ class Fit:
             )
             _tell(watch, "working out what the data determine")
             fit.save(self.out)
-            if report.can_render():
-                _tell(watch, "drawing the page")
-                report.fit(self.out)
+            _tell(watch, "drawing the page")
+            report.fit(self.out)
         names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
         return self._result(fit, robot, len(data), samples, names) | {"seconds": round(time.perf_counter() - began, 2)}
 

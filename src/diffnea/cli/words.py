@@ -20,8 +20,6 @@ def fit_in_words(result: dict[str, Any]) -> str:
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
     lines += [*errors(result), "", *known(result["identifiable"]), *unknown(result["unknown"]), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
-    if "report.html" not in result["files"]:
-        lines.append("no report.html, which needs jinja2: pip install 'diffnea[report]'")
     return "\n".join(lines)
 
 

@@ -3,5 +3,4 @@
 from diffnea.report.check_page import check
 from diffnea.report.comparison import Comparison, compare, comparison_page
 from diffnea.report.fit_page import fit
-from diffnea.report.html import can_render
 from diffnea.report.page import benchmark
