@@ -238,7 +238,8 @@ def test_a_network_is_learned_by_the_same_call():
 
 
 @pytest.mark.slow
-def test_a_command_that_comes_late_is_seen():
+@pytest.mark.parametrize("positions_only", [False, True])
+def test_a_command_that_comes_late_is_seen(positions_only):
     system = SYSTEMS["cartpole"]
     late = for_robot("delay+viscous", system.robot)
     rng, count = np.random.default_rng(0), 2500
@@ -249,6 +250,9 @@ def test_a_command_that_comes_late_is_seen():
     run = rollout(model, jnp.asarray([0.0, 0.5]), jnp.zeros(2), shifted, system.dt)
     qdd = model(run.q, run.qd, shifted)
     data = Recording(time=np.asarray(run.time), q=run.q, u=u, qd=run.qd, qdd=qdd)
+    if positions_only:
+        read = np.asarray(run.q) + np.asarray(system.sensors.position_noise) * rng.standard_normal((count, 2))
+        data = Recording(time=np.asarray(run.time), q=read, u=u)
     found = fit(off_by(system.robot, 0.2), data, actuator=late, learn=("inertia", "actuator"))
     np.testing.assert_allclose(found.model.actuator.delay, 3.0, atol=0.02)
     assert found.verdict == "accepted", found.verdict.reasons

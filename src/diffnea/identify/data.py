@@ -126,7 +126,7 @@ def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
             f"equations of motion compared up to {little.bandwidth:.3g} Hz; commands count as held between samples",
         )
         piece, q = smoothed.recording, smoothed.q
-        spread = np.maximum(np.std(q, 0), 1e-300)
+        spread = np.maximum(np.std(piece.q, 0), 1e-300)  # of positions as read: no more than all of it is noise
         noise = float(np.max([joint.noise for joint in smoothed.joints] / spread))
     states = np.asarray(q, np.float64), np.asarray(piece.qd, np.float64), np.asarray(piece.qdd, np.float64)
     others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
