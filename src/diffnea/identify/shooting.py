@@ -22,7 +22,7 @@ from diffnea.identify.unknowns import Unknowns, late
 from diffnea.kernels.trace import MOST_RESULTS
 from diffnea.rollout import rk4_step, safe_step
 
-FEW_WINDOWS, MOST_WINDOWS = 128, 512
+FEW_WINDOWS, MOST_WINDOWS = 64, 384
 # Huber's limit, in units of a residual's usual size.
 HUBER = 2.0
 

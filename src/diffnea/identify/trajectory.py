@@ -22,14 +22,14 @@ from diffnea.identify.unknowns import Unknowns
 
 # Seconds. Every start tries the first of them, the best goes on.
 FIRST_HORIZONS, LATER_HORIZONS = (0.1, 0.25), (0.5, 1.0)
-ITERATIONS = 40
+ITERATIONS = 30
 # How often the residuals' weights are taken anew from the errors that are left.
-ROUNDS = 5
+ROUNDS = 4
 # How far a start state is from its smoothed value: shares of the positions' and of the velocities' spread.
 POSITION_SHARE, VELOCITY_SHARE = 0.005, 0.02
 # A longer horizon tells more of θ than a few roll-outs can show: it is taken unless it predicts worse by this share.
 # The warm start, which has seen what was kept apart, is left unless it predicts better by as much.
-MARGIN = 0.03
+MARGIN = 0.1
 # With what was kept apart in the fit too, it cannot be predicted worse than before by this factor.
 WORSE = 1.1
 # Blocks of at most so many seconds, of which one in so many is kept apart; roll-outs there start so close together.
@@ -143,12 +143,13 @@ class _Trial:
     apart: Sequence[Track]
 
     def error(self, theta: Float[np.ndarray, " p"]) -> float:
-        """Geometric mean over horizons of the roll-out error on what was kept apart."""
+        """Geometric mean of the roll-out error on what was kept apart, over horizons and joints: none hides another."""
         cut = self._windows()
         if cut is None:
             return np.inf
         found = score(self.free.model(jnp.asarray(theta)), self.apart, cut)
-        return float(np.exp(np.mean(np.log(np.maximum(np.nan_to_num(found.error, posinf=1e9), 1e-300)))))
+        each = np.nan_to_num(np.array(found.error_joints) / self.spread, nan=1e9, posinf=1e9)
+        return float(np.exp(np.mean(np.log(np.maximum(each, 1e-9)))))
 
     def _windows(self) -> Windows | None:
         return windows(self.apart, self.spread, LONGEST, STRIDE)
