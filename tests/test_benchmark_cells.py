@@ -7,9 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 import diffnea as dn
-from diffnea.benchmark import Cell, datasets, judging, real, trial
+from diffnea.benchmark import Cell, Record, datasets, judging, real, trial
 from diffnea.benchmark.judging import Motion, Windows
 from diffnea.benchmark.numbers import strict
 
@@ -228,6 +229,18 @@ def test_a_cell_gives_the_same_twice_and_finds_the_truth():
         np.testing.assert_array_equal(array, second.arrays[name])
     assert first.numbers["nmse"]["mean"] < 1e-15 and first.numbers["fit"]["verdict"] == "accepted"
     assert 0 <= first.numbers["fit"]["compile_seconds"] <= first.numbers["fit"]["seconds"]
+
+
+def test_a_cell_computes_with_one_blas_thread(monkeypatch):
+    seen = []
+
+    def watched(cell):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return Record(cell)
+
+    monkeypatch.setattr(trial, "_run", watched)
+    trial.run(Cell("cartpole", "uniform", "nea"))
+    assert seen and set(seen) == {1}
 
 
 def test_ways_of_training_are_ways_to_fit(monkeypatch, simulated, uniform):

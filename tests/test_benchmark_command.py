@@ -38,7 +38,7 @@ def test_failed_cells_are_told_by_the_exit_code(tmp_path, capsys, made_up_work):
     assert main(["benchmark", *SMALL, "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr()
     assert "failed: furuta/uniform/nea/0: ValueError: no" in printed.out
-    assert "1/4, 1 failed" in printed.err and "Traceback" not in printed.err
+    assert "4/4, 2 failed" in printed.err and "Traceback" not in printed.err
 
 
 def test_a_stand_in_has_its_own_name_on_disk(tmp_path, capsys, monkeypatch, made_up_work):

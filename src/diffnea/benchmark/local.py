@@ -33,7 +33,6 @@ def run(groups: list[Group], work: Callable[[Cell], Record], workers: int) -> It
 class _Crew:
     def __init__(self, work: Callable[[Cell], Record]):
         self.work = work
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of several workers would wait for each other
         self.context = mp.get_context("spawn")
         self.members: dict[Connection, tuple[Any, Group]] = {}
         self.deaths: dict[Cell, int] = {}

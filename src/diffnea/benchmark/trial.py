@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from diffnea import actuators, systems
 from diffnea.actuators import AbstractActuator, Gain, Motor
@@ -35,7 +36,8 @@ PLAIN_STEPS, QUICK_PLAIN_STEPS = 5_000, 1_500
 def run(cell: Cell) -> Record:
     """A cell's record; an exception becomes one with its error."""
     try:
-        with jax.enable_x64(True):
+        # Several BLAS threads round otherwise than one, and wait for other workers' threads.
+        with threadpool_limits(1, "blas"), jax.enable_x64(True):
             return _run(cell)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]

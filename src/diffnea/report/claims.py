@@ -242,10 +242,18 @@ def _pumping() -> tuple[Claim, Test]:
             return None
         loose, tight = (sum(part) / len(part) if part else None for part in (shares[True], shares[False]))
         numbers = f"rises in {loose:.0%}" + ("" if tight is None else f", of models with a bound in {tight:.0%}")
+        numbers += "" if (own := _own_gain(records)) is None else f"; by their own energy in {own:.0%}"
         holds = loose is not None and loose >= PUMPING and (tight is None or tight < PUMPING)
         return Evidence(system, dataset, numbers, len(shares[True]), holds)
 
     return claim, test
+
+
+def _own_gain(records: Sequence[Record]) -> float | None:
+    """By the unbounded models' own energy, which knows nothing of what a network stores; None without a truth."""
+    loose = [r.numbers["energy"]["doubled"]["auto"] for r in records if r.numbers["energy_class"] == "unbounded"]
+    own = [row["own_gain"] for row in loose if row["own_gain"] is not None and row["true_gain"] is not None]
+    return sum(own) / len(own) if own else None
 
 
 def gains(record: Record, span: str, integrator: str = "auto") -> float | None:
