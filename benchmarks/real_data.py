@@ -1,8 +1,8 @@
 """Fit the training part of a real data set with `dn.fit` and score open-loop prediction on the test part.
 
     python benchmarks/real_data.py quanser_cartpole
-    python benchmarks/real_data.py dfki_double_pendulum --method lm --steps 0
     python benchmarks/real_data.py multiarm_double --learn kinematics
+    python benchmarks/real_data.py quanser_cartpole --network
 
 The scoring protocol and the recordings are looked for beside the checkout, in ../shared/scoring/protocol.py and
 ../shared/data; where they are absent, nothing is scored and the reason is printed.
@@ -31,6 +31,7 @@ jax.config.update("jax_enable_x64", True)
 import diffnea as dn  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.identify.scoring import without_delay  # noqa: E402
+from diffnea.models import unlimited  # noqa: E402
 from diffnea.rollout.delay import delayed  # noqa: E402
 
 
@@ -134,6 +135,13 @@ def predictor(model: Any, rig: Rig) -> Callable[..., np.ndarray]:
     return predict
 
 
+def network(data: list[dn.Recording], robot: dn.Robot) -> dn.FeedForward:
+    """A plain network with the statistics of these recordings, for a fit without a robot."""
+    moved = [dn.recordings.differentiate(each) for each in data]
+    q, qd, u, qdd = (np.concatenate([getattr(each, key) for each in moved]) for key in ("q", "qd", "u", "qdd"))
+    return dn.FeedForward.for_samples(q, qd, u, qdd, jax.random.key(0), unlimited(robot))
+
+
 def table(found: dict[str, Any], rig: Rig) -> str:
     """Medians in mm and mrad beside the figures to compare with."""
     known = {row[0]: row[1:] for row in rig.known}
@@ -165,7 +173,11 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "robust": arguments.robust or None,
     }
     # The test part only enters the verdict; horizons and starts are chosen on a part of the training data.
-    fit = dn.fit(robot, data, learn=learn, actuator=actuator, test=kept, **how)
+    if arguments.network:
+        name, arguments.loss = "plain network", "acceleration"
+        fit = dn.fit(network(data, robot), data, test=kept)
+    else:
+        fit = dn.fit(robot, data, learn=learn, actuator=actuator, test=kept, **how)
     spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
     std = protocol.joint_std(train)
     scored = protocol.score(predictor(fit.model, rig), test, protocol.HORIZONS[arguments.dataset], std)
@@ -183,6 +195,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", choices=tuple(RIGS))
     parser.add_argument("--actuator")
+    parser.add_argument("--network", action="store_true", help="a plain network instead of the robot")
     parser.add_argument("--learn", nargs="*", default=[], help="beside inertia and actuator")
     parser.add_argument("--loss", default="trajectory")
     parser.add_argument("--constant-offset", action="store_true", help="a part offset without harmonics")
