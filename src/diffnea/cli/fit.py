@@ -38,7 +38,7 @@ class Fit:
     joints: tuple[str, ...] = ()
     """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = "ideal"
-    """Parts joined by +: ideal viscous stribeck nn-friction nn-residual nn-torque motor offset delay gain."""
+    """Parts joined by +: ideal viscous stribeck nn-friction nn-residual nn-torque motor offset delay gain coupling."""
     set: tuple[str, ...] = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""
