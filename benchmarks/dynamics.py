@@ -33,7 +33,10 @@ from tables import show
 
 CONTESTANTS = {**OURS, **PEERS}
 STEPS, COMPARED_STEPS = 1000, 10  # undamped arms are chaotic: later states of equal methods drift apart
-TURN = 2e-3  # seconds; a shorter call is repeated within its turn
+TURN = 5e-2  # seconds; a shorter call is repeated within its turn
+# Before its turn a contestant waits until the threads of the last one rest (those of BLAS and OpenMP turn in circles for
+# a while) and then runs without being timed: its own threads and caches have slept.
+PAUSE, WAKING = 3e-2, 2e-2
 PATIENCE = 4.0  # seconds in one cell; a contestant that has had them and three turns sits out
 TOO_SLOW = 15.0  # seconds a call
 
@@ -174,12 +177,17 @@ def disagreement(found: np.ndarray, wanted: np.ndarray) -> float:
 
 def take_turns(index: int) -> dict[str, float]:
     """One turn for each contestant: seconds a call; and for the machine: seconds of a product of matrices by BLAS."""
-    found = {"peak": timed(lambda: _matrix @ _matrix)}
+    found = {}
     for name, (work, calls) in _works.items():
         if index < 3 or _spent[name] < PATIENCE:
+            time.sleep(PAUSE)
+            for _ in range(round(calls * WAKING / TURN)):
+                work.run()
             seconds = timed(lambda work=work, calls=calls: [work.run() for _ in range(calls)])
             _spent[name] += seconds
             found[name] = seconds / calls
+    found["peak"] = timed(lambda: _matrix @ _matrix)
+    time.sleep(PAUSE)
     return found
 
 
