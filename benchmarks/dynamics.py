@@ -34,8 +34,8 @@ from tables import show
 CONTESTANTS = {**OURS, **PEERS}
 STEPS, COMPARED_STEPS = 1000, 10  # undamped arms are chaotic: later states of equal methods drift apart
 TURN = 5e-2  # seconds; a shorter call is repeated within its turn
-# Before its turn a contestant waits until the threads of the last one rest (those of BLAS and OpenMP turn in circles for
-# a while) and then runs without being timed: its own threads and caches have slept.
+# Before its turn a contestant waits until the threads of the last one rest, which in BLAS and OpenMP turn in circles
+# for a while, and then runs without being timed: its own threads and caches have slept.
 PAUSE, WAKING = 3e-2, 2e-2
 PATIENCE = 4.0  # seconds in one cell; a contestant that has had them and three turns sits out
 TOO_SLOW = 15.0  # seconds a call
