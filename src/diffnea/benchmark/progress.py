@@ -48,7 +48,8 @@ def _lines(total: int, done: int) -> Iterator[Progress]:
         nonlocal done, failed
         done, failed = done + 1, failed + (record.error is not None)
         left = (time.monotonic() - start) / (done - before) * (total - done)
-        state = record.error or record.numbers.get("fit", {}).get("verdict", "done")
+        verdict = record.numbers.get("fit", {}).get("verdict")
+        state = record.error or (f'verdict "{verdict}"' if verdict else "done")
         print(
             f"{done}/{total}, {failed} failed, {left:.0f} s left: {record.cell.title}: {state}",
             file=sys.stderr,
