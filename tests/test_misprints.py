@@ -31,7 +31,7 @@ MISPRINTS = {
         "_flip(rotational) + mass * np.outer(centre, centre)",
         "_flip(rotational) - mass * np.outer(centre, centre)",
     ),
-    "2 in composite bodies": ("spatial.py", "R.T + about_parent)", "R.T - about_parent)"),
+    "2 in composite bodies": ("spatial.py", "body.second) + about_parent)", "body.second) - about_parent)"),
     "3 prismatic joints without a rotation block": (
         "spatial.py",
         "return Transform(rotation, axis",
@@ -45,7 +45,7 @@ MISPRINTS = {
     ),
     "5 in the solution by the mass matrix": ("dynamics.py", "tau - bias(", "tau + bias("),
     "6 ad* of the other sign": ("dynamics.py", "b = -ad(v).T @ (M @ v)", "b = ad(v).T @ (M @ v)"),
-    "6 in Newton-Euler": ("dynamics.py", "J @ wd + skew(w) @ (J @ w)", "J @ wd - skew(w) @ (J @ w)"),
+    "6 in Newton-Euler": ("dynamics.py", "skew(wd) + skew(w) @ skew(w)", "skew(wd) - skew(w) @ skew(w)"),
     "7 wrenches carried the wrong way": (
         "spatial.py",
         "force = R @ f[:3]\n        return jnp.concatenate([force, R @ f[3:] + skew(p) @ force])",

@@ -14,7 +14,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 from diffnea.robot import Robot
-from diffnea.spatial import Adjoint, Inertia, Transform, ad, identity, joint_transform, joint_twist, skew
+from diffnea.spatial import Adjoint, Inertia, Moments, Transform, ad, identity, joint_transform, joint_twist, skew
 
 
 def joint_frames(robot: Robot, q: Float[Array, " n"]) -> Transform:
@@ -53,7 +53,8 @@ def constrained(
 def _constrained(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
     if _is_deep(robot.tree.parents):
         return _articulated(robot, q, qd, tau, free)
-    return _substitute(robot, factor_mass(robot, q, free), tau - bias(robot, q, qd))
+    bodies = lumped(robot)
+    return _substitute(robot, factor_mass(robot, q, free, bodies), tau - bias(robot, q, qd, bodies))
 
 
 @partial(_constrained.defjvp, symbolic_zeros=True)
@@ -88,7 +89,7 @@ def solve_mass(
     def solve(_, tau):
         if _is_deep(robot.tree.parents):
             return _articulated(rest, q, still, tau, free)
-        return _substitute(robot, factor_mass(robot, q, free), tau)
+        return _substitute(robot, factor_mass(robot, q, free, lumped(robot)), tau)
 
     return jax.lax.custom_linear_solve(lambda qdd: free * rnea(rest, q, still, free * qdd), tau, solve, symmetric=True)
 
@@ -100,10 +101,10 @@ class Factors(NamedTuple):
     psi: Float[Array, " n"]  # zero where a joint is locked
 
 
-def factor_mass(robot: Robot, q: Float[Array, " n"], free: Float[Array, " n"]) -> Factors:
+def factor_mass(robot: Robot, q: Float[Array, " n"], free: Float[Array, " n"], bodies: Moments) -> Factors:
     """The mass matrix eliminated joint by joint, leaves first, so that its zeros stay zeros."""
     lineage, own = _lineage(robot.tree.parents)
-    rows = composite_rows(robot, q).T + jnp.diag(robot.armature)
+    rows = composite_rows(robot, q, bodies).T + jnp.diag(robot.armature)
     on_lineage = jnp.where(lineage >= 0, jnp.take_along_axis(rows, lineage, axis=1), jnp.zeros((), q.dtype))
 
     def eliminate(children, row, own, free):
@@ -196,7 +197,36 @@ def _aba_tangent(primals, tangents):
     return _implicit_tangent(aba(*primals), (*primals, jnp.ones_like(primals[1])), tangents)
 
 
-def rnea(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]) -> Float[Array, " n"]:
+def lumped(robot: Robot) -> Moments:
+    """Links with the same joint dynamics and fewer numbers: what a link's joint does not move counts as its parent's.
+
+    That is mass on the axis of a revolute joint, and moments without mass behind a prismatic one. A revolute joint's
+    link keeps no mass, no first moment along the axis and no second one. Only the parameters are worked on: once for
+    all samples. Derivatives in the parameters go by `rnea`, and take them as they are.
+    """
+
+    def pass_on(children, T, axis, revolute, body):
+        body, along = body + children, jnp.outer(axis, axis)
+        whole, none = jnp.eye(3, dtype=axis.dtype), jnp.zeros((3, 3), axis.dtype)
+        fixed, moving = jnp.where(revolute, along, whole), jnp.where(revolute, whole - along, none)
+        on_axis = jnp.where(revolute, jnp.ones((), axis.dtype), jnp.zeros((), axis.dtype))
+        handed = Moments(on_axis * body.mass, on_axis * (along @ body.first), fixed @ body.second @ fixed)
+        kept = moving @ body.second + fixed @ body.second @ moving  # Σ − F Σ F, exactly zero where it is zero
+        first = jnp.where(revolute, whole - along, whole) @ body.first
+        return Adjoint(T).carry(handed), Moments((1 - on_axis) * body.mass, first, kept)
+
+    bodies = robot.inertia.moments
+    none = Moments.of_nothing(robot.axis.dtype)
+    return robot.tree.from_leaves(pass_on, none, robot.placement, robot.axis, robot.tree.revolute, bodies)
+
+
+def rnea(
+    robot: Robot,
+    q: Float[Array, " n"],
+    qd: Float[Array, " n"],
+    qdd: Float[Array, " n"],
+    bodies: Moments | None = None,
+) -> Float[Array, " n"]:
     """Inverse dynamics by the recursive Newton-Euler algorithm: the joint torques that give `qdd`.
 
     Here `a_i` is how the link's origin accelerates in space; a point at r of the link accelerates by `a_i + W_i r`.
@@ -206,28 +236,29 @@ def rnea(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float
     def spin(w, wd):  # W = [ω̇] + [ω][ω]
         return skew(wd) + skew(w) @ skew(w)
 
-    def move(parent, T, s, inertia, qd, qdd):
+    def move(parent, T, s, body, qd, qdd):
         w, wd, a = parent
         back, slide, turn = T.rotation.T, s[:3], s[3:]
         a = back @ (a + spin(w, wd) @ T.translation)
         w = back @ w + turn * qd  # ω_i = Rᵀ ω_λ + â_i q̇_i
         wd = back @ wd + turn * qdd + skew(w) @ turn * qd  # ω̇_i = Rᵀ ω̇_λ + â_i q̈_i + ω_i × â_i q̇_i
         a = a + slide * qdd + 2 * (skew(w) @ slide) * qd  # a_i = Rᵀ (a_λ + W_λ p) + â_i q̈_i + 2 ω_i × â_i q̇_i
-        return (w, wd, a), _inertial_wrench(inertia, a, w, wd, spin(w, wd))
+        return (w, wd, a), _inertial_wrench(body, a, spin(w, wd))
 
     def collect(f_children, T, s, f):  # f_i += Σ_k Adᵀ f_k,   τ_i = s_iᵀ f_i
         f = f + f_children
         return Adjoint(T).T @ f, s @ f
 
-    still = jnp.zeros(3, q.dtype)
-    f = robot.tree.from_root(move, (still, still, base_acceleration(robot)[:3]), T, s, robot.inertia, qd, qdd)
+    still, bodies = jnp.zeros(3, q.dtype), robot.inertia.moments if bodies is None else bodies
+    f = robot.tree.from_root(move, (still, still, base_acceleration(robot)[:3]), T, s, bodies, qd, qdd)
     return robot.tree.from_leaves(collect, jnp.zeros(6, q.dtype), T, s, f) + robot.armature * qdd
 
 
-def _inertial_wrench(inertia: Inertia, a, w, wd, W) -> Float[Array, "6"]:
-    """`[m a + W m·c,  J ω̇ + ω × J ω + m·c × a]`: what makes a body's points accelerate by `a + W r`."""
-    h, J = inertia.first_moment, inertia.rotational_matrix
-    return jnp.concatenate([inertia.mass * a + W @ h, J @ wd + skew(w) @ (J @ w) + skew(h) @ a])
+def _inertial_wrench(body: Moments, a, W) -> Float[Array, "6"]:
+    """`∫ [r̈, r × r̈] dm` where a body's points accelerate by `r̈ = a + W r`: `m a + W h` and, of `N = W Σ`, `N − Nᵀ`."""
+    N = W @ body.second
+    turn = jnp.stack([N[2, 1] - N[1, 2], N[0, 2] - N[2, 0], N[1, 0] - N[0, 1]])
+    return jnp.concatenate([body.mass * a + W @ body.first, turn + skew(body.first) @ a])
 
 
 def crba(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
@@ -236,18 +267,18 @@ def crba(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
     return rows + rows.T + jnp.diag(robot.armature - jnp.diagonal(rows))
 
 
-def composite_rows(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+def composite_rows(robot: Robot, q: Float[Array, " n"], bodies: Moments | None = None) -> Float[Array, "n n"]:
     """The mass matrix without rotors, each joint against itself and its descendants only; the other half is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
 
-    def collect(children, X, s, inertia, unit):
-        body = inertia + children[0]  # the composite body: link i and all it carries
+    def collect(children, X, s, body, unit):
+        body = body + children[0]  # the composite body: link i and all it carries
         F = children[1] + jnp.outer(body @ s, unit)  # column k: the wrench here that accelerates joint k alone
         return (X.carry(body), X.T @ F), s @ F
 
     units = jnp.eye(robot.num_joints, dtype=q.dtype)
-    nothing = Inertia.from_parameters(jnp.zeros(10, q.dtype)), jnp.zeros((6, robot.num_joints), q.dtype)
-    return robot.tree.from_leaves(collect, nothing, X, s, robot.inertia, units)
+    nothing = Moments.of_nothing(q.dtype), jnp.zeros((6, robot.num_joints), q.dtype)
+    return robot.tree.from_leaves(collect, nothing, X, s, robot.inertia.moments if bodies is None else bodies, units)
 
 
 def link_poses(robot: Robot, q: Float[Array, " n"]) -> Transform:
@@ -307,9 +338,11 @@ def christoffel(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> 
     return (mass_rate + momentum_slope - momentum_slope.T) / 2
 
 
-def bias(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+def bias(
+    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], bodies: Moments | None = None
+) -> Float[Array, " n"]:
     """`C(q, q̇) q̇ + g(q)`: the torque that keeps the joints at constant velocity."""
-    return rnea(robot, q, qd, jnp.zeros_like(q))
+    return rnea(robot, q, qd, jnp.zeros_like(q), bodies)
 
 
 def holding(robot: Robot, q: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -80,7 +80,7 @@ class Adjoint(eqx.Module):
     """`X = Ad(T⁻¹)` for a child's pose `T = (R, p)` in its parent, kept as R and p, never as a 6 × 6 matrix.
 
     `X @ v` takes a twist from the parent to the child, `X.T @ f` a wrench from the child to the parent, and
-    `X.congruence(M)` is `Xᵀ M X`, of a rigid body `X.carry(inertia)`. Twists and wrenches may also be the columns of a
+    `X.congruence(M)` is `Xᵀ M X`, of a rigid body `X.carry(body)`. Twists and wrenches may also be the columns of a
     matrix.
     """
 
@@ -102,13 +102,20 @@ class Adjoint(eqx.Module):
         C_moved = _mirror(C + S @ B_moved - B.T @ S)
         return jnp.block([[A, B_moved], [B_moved.T, C_moved]])
 
-    def carry(self, inertia: "Inertia") -> "Inertia":
+    def carry(self, body: "Moments") -> "Moments":
         """`Xᵀ M X` for a rigid body, in its ten numbers: a body fixed to the child as one fixed to the parent."""
         R, p = self.pose.rotation, self.pose.translation
-        turned = R @ inertia.first_moment
-        moved = turned + inertia.mass * p
-        about_parent = p @ (turned + moved) * jnp.eye(3, dtype=p.dtype) - jnp.outer(p, moved) - jnp.outer(turned, p)
-        return Inertia.from_moments(inertia.mass, moved, R @ inertia.rotational_matrix @ R.T + about_parent)
+        turned = R @ body.first
+        moved = turned + body.mass * p
+        about_parent = _mirror(jnp.outer(p, moved) + jnp.outer(turned, p))
+        return Moments(body.mass, moved, _rotated(R, body.second) + about_parent)
+
+
+def _rotated(R: Float[Array, "3 3"], S: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """`R S Rᵀ` of a symmetric matrix; its first row by symmetry and by the trace, which rotations keep."""
+    rows = R[1:] @ S @ R.T
+    first = jnp.stack([jnp.trace(S) - rows[0, 1] - rows[1, 2], rows[0, 0], rows[1, 0]])
+    return _mirror(jnp.concatenate([first[None], rows]))
 
 
 def _mirror(A: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
@@ -172,3 +179,37 @@ class Inertia(eqx.Module):
         """`M = [m·1, −m[c]; m[c], J]`."""
         h = skew(self.first_moment)
         return jnp.block([[self.mass * jnp.eye(3, dtype=h.dtype), -h], [h, self.rotational_matrix]])
+
+    @property
+    def moments(self) -> "Moments":
+        """The same as moments of mass."""
+        J = self.rotational_matrix
+        half = jnp.trace(J, axis1=-2, axis2=-1) / 2
+        return Moments(
+            self.mass,
+            self.first_moment,
+            half[..., None, None] * jnp.broadcast_to(jnp.eye(3, dtype=J.dtype), J.shape) - J,
+        )
+
+
+class Moments(eqx.Module):
+    """A body, by its moments about its link's origin: `m = ∫ dm`, `h = ∫ r dm`, `Σ = ∫ r rᵀ dm`; `J = tr(Σ)·1 − Σ`."""
+
+    mass: Float[Array, "*bodies"]
+    first: Float[Array, "*bodies 3"]
+    second: Float[Array, "*bodies 3 3"]
+
+    @classmethod
+    def of_nothing(cls, dtype) -> "Moments":
+        """All zero."""
+        return cls(jnp.zeros((), dtype), jnp.zeros(3, dtype), jnp.zeros((3, 3), dtype))
+
+    def __add__(self, other: "Moments") -> "Moments":
+        """Two bodies as one."""
+        return jax.tree.map(jnp.add, self, other)
+
+    def __matmul__(self, v: Float[Array, "6"]) -> Float[Array, "6"]:
+        """`M v`: the momentum of the body at the twist v."""
+        h, S = skew(self.first), self.second
+        J = jnp.trace(S) * jnp.eye(3, dtype=S.dtype) - S
+        return jnp.concatenate([self.mass * v[:3] - h @ v[3:], h @ v[:3] + J @ v[3:]])
