@@ -37,6 +37,9 @@ TURN = 5e-2  # seconds; a shorter call is repeated within its turn
 # Before its turn a contestant waits until the threads of the last one rest, which in BLAS and OpenMP turn in circles
 # for a while, and then runs without being timed: its own threads and caches have slept.
 PAUSE, WAKING = 3e-2, 2e-2
+# Memory that is freed stays with the process: whether a result of 200 kB costs a page fault for each of its pages would
+# otherwise depend on what other contestants have allocated before.
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
 PATIENCE = 4.0  # seconds in one cell; a contestant that has had them and three turns sits out
 TOO_SLOW = 15.0  # seconds a call
 
@@ -272,7 +275,11 @@ class Run:
 
     def _fill(self, cell: Cell, names: list[str], size: int, errors: dict, stack: ExitStack) -> Child:
         """A process with every contestant ready; begun anew without one that ends it."""
-        child, files, seed = stack.enter_context(Child(self.cores[:size])), self.files[cell.robot], self.options.seed
+        child, files, seed = (
+            stack.enter_context(Child(self.cores[:size], **MEMORY)),
+            self.files[cell.robot],
+            self.options.seed,
+        )
         child.call(ask_pinocchio, cell, files, seed, timeout=self.options.budget)
         for name in names:
             try:
