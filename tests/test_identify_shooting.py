@@ -7,8 +7,9 @@ import pytest
 
 from diffnea import systems
 from diffnea.actuators import Viscous
+from diffnea.identify import shooting_kernels
 from diffnea.identify.data import Track
-from diffnea.identify.shooting import Shooting, reduced_rows, shots
+from diffnea.identify.shooting import Shooting, shots
 from diffnea.identify.unknowns import unknowns
 from diffnea.models import Model
 from diffnea.rollout import rollout
@@ -56,8 +57,8 @@ def test_a_window_that_is_left_out_does_not_count(problem):
 def test_reduced_rows_are_blind_to_what_a_start_can_do(problem):
     theta, x0 = problem.free.start, np.asarray(problem.shots.x0)
     sums = problem.sums(theta, x0)
-    r, J = reduced_rows(problem, theta, x0)
-    assert r.shape == (5, 21, 2) and J.shape == (5, 21, 2, problem.free.size)
+    r, J = problem.reduced_rows(theta, x0)
+    assert r.shape == (5, 20, 2) and J.shape == (5, 20, 2, problem.free.size)
     flat = J.reshape(-1, problem.free.size)
     schur = sums.theta - np.einsum(
         "wpk,wkj->pj", sums.cross, np.linalg.solve(sums.start, np.swapaxes(sums.cross, 1, 2))
@@ -65,3 +66,24 @@ def test_reduced_rows_are_blind_to_what_a_start_can_do(problem):
     # Where starts are held, some of the Schur complement is in the holding: the rows alone have no more than that.
     difference = schur * problem.rows - flat.T @ flat
     assert np.linalg.eigvalsh(difference)[0] > -1e-6 * np.linalg.eigvalsh(schur)[-1] * problem.rows
+
+
+def test_pieces_in_one_kernel_and_in_several_agree(problem, monkeypatch):
+    theta, x0 = problem.free.start, np.asarray(problem.shots.x0)
+    whole = problem.sums(theta, x0)
+    monkeypatch.setattr(shooting_kernels, "MOST_RESULTS", 2 * (problem.free.size + 5))
+    shooting_kernels._sloped_course.cache_clear()
+    parts = problem.sums(theta, x0)
+    shooting_kernels._sloped_course.cache_clear()
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12 * np.abs(one).max())
+
+
+def test_a_step_of_several_samples_takes_the_mean_command(problem):
+    u = np.arange(61.0)[:, None] * np.ones(2)
+    q = np.zeros((61, 2))
+    track = Track("ramp", 0.001, q, q, q, u, q + u)
+    cut = shots([track], problem.free, 10, np.ones(2), np.ones(4), every=3)
+    np.testing.assert_allclose(cut.u[:, 0, 0, 0], 1 + 3 * np.arange(10))
+    np.testing.assert_allclose(cut.measured[:, 1, 0], 30 + 3 * np.arange(10))
+    np.testing.assert_allclose(cut.dt, 0.003)

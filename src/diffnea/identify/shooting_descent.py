@@ -74,8 +74,8 @@ def _move(sums: Sums, theta: np.ndarray, held: Held, prior: float, damping: floa
     start = sums.start + damping * np.einsum("wk,kj->wkj", diagonal, np.eye(diagonal.shape[1]))
     right = np.concatenate([np.swapaxes(sums.cross, 1, 2), sums.g_start[:, :, None]], axis=2)
     solved = np.linalg.solve(start, right)  # (window, 2n, p + 1)
-    matrix = sums.theta - np.einsum("wpk,wkj->pj", sums.cross, solved[:, :, :-1])
-    slope = sums.g_theta - np.einsum("wpk,wk->p", sums.cross, solved[:, :, -1])
+    followed = np.tensordot(sums.cross, solved, ((0, 2), (0, 1)))  # what the starts take over: (p, p + 1)
+    matrix, slope = sums.theta - followed[:, :-1], sums.g_theta - followed[:, -1]
     matrix = matrix * np.outer(held.unit, held.unit) + prior * np.eye(len(theta))
     slope = slope * held.unit + prior * held.away(theta)
     size = np.sqrt(np.maximum(np.diagonal(sums.theta), 0.0)) * held.unit

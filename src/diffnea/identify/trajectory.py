@@ -14,7 +14,7 @@ from diffnea.identify.data import Split, Track
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.scoring import Windows, samples, score, windows
 from diffnea.identify.search import Found
-from diffnea.identify.shooting import Shooting, reduced_rows, shots, side_by_side
+from diffnea.identify.shooting import Shooting, shots, side_by_side
 from diffnea.identify.shooting_descent import Held, descend
 from diffnea.identify.shooting_weights import weights
 from diffnea.identify.starts import spread as moderate_changes
@@ -53,7 +53,7 @@ class _Stage:
         assert self.problem is not None and self.x0 is not None
         kept = np.asarray(self.problem.shots.weight)[0, :, 0] > 0
         kept[self.alone :] = False
-        r, J = reduced_rows(self.problem, self.theta, self.x0)
+        r, J = self.problem.reduced_rows(self.theta, self.x0)
         r, J = r[kept], J[kept]
         windows, times, n = r.shape
         free = self.problem.free
