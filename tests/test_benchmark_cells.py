@@ -104,6 +104,22 @@ def test_real_recordings_are_split_by_group(system, monkeypatch):
     assert groups[0] and groups[1] and not groups[0] & groups[1]
 
 
+def test_commands_that_act_late_are_moved_to_where_they_act(simulated):
+    prompt = [held.recording for held in simulated.test]
+    late = [run.replace(u=np.concatenate([run.u[3:], np.repeat(run.u[-1:], 3, axis=0)])) for run in prompt]
+    assert real.samples_late(prompt) == 0 and real.samples_late(late) == 3
+    moved = real.as_it_acts(late[0], 3)
+    np.testing.assert_array_equal(moved.u[3:], prompt[0].u[3:])
+    np.testing.assert_array_equal(moved.u[:3], np.repeat(late[0].u[:1], 3, axis=0))
+    assert real.as_it_acts(late[0], 0) is late[0]
+
+
+def test_without_an_answer_to_the_command_nothing_is_moved(simulated):
+    run = simulated.test[0].recording
+    noise = np.random.default_rng(0).normal(size=run.u.shape) * [1.0, 0.0]
+    assert real.samples_late([run.replace(u=noise)]) == 0
+
+
 @pytest.mark.parametrize("system", ["cartpole", "furuta"])
 def test_the_stand_in_swings_in_every_recording(system):
     data = datasets.load(system, "stand-in", 0, True)
@@ -191,6 +207,15 @@ def test_a_model_that_pushes_by_itself_gains_energy(uniform):
     moved = judging.roll(model, cut, "auto")["doubled"]
     found = judging.energy_numbers(judging.energies(model, uniform.truth, moved), moved)
     assert found["own_gain"] == 1.0 and found["true_gain"] == 1.0
+
+
+def test_the_rounding_of_a_huge_mass_is_no_gain():
+    robot = dn.systems.cartpole().robot
+    heavy = dn.Model(replace(robot, armature=jnp.array([1e13, 0.0])))
+    q, qd = np.zeros((1, 11, 2)), np.ones((1, 11, 2))
+    qd[:, 5:] *= 1 + 1e-14  # 0.1 J of 5e12 J: more than it takes to swing the pole up
+    motion = Motion(q, qd, np.array([False]))
+    assert judging.energy_numbers(judging.energies(heavy, None, motion), motion)["own_gain"] == 0.0
 
 
 def test_friction_is_read_at_a_moderate_speed(simulated):

@@ -26,6 +26,8 @@ SHOWN = 2  # windows kept for the figure
 LOST = 100.0
 # Energy that rises by this share of what it takes to swing the pole up has been made from nothing.
 GAIN = 0.01
+# A change of energy below this share of it may be rounding, after thousands of steps.
+ROUNDING = 1e-9
 EVERY = 5  # samples between those kept of energies
 
 
@@ -131,7 +133,9 @@ def _since_start(model: Model, motion: Motion) -> np.ndarray:
     poses = np.zeros((2, q.shape[-1]))
     poses[1, 1] = np.pi
     hanging, upright = np.asarray(model.energy(poses, np.zeros_like(poses)))
-    return (energy - energy[:, :1]) / max(abs(float(upright - hanging)), 1e-12)
+    # A fit may run away to masses so large that the rounding of their energy would pass for a gain.
+    rounding = ROUNDING * np.abs(energy).max(axis=1, keepdims=True, initial=0.0)
+    return (energy - energy[:, :1]) / np.maximum(abs(float(upright - hanging)), np.maximum(rounding, 1e-12))
 
 
 def energy_numbers(found: dict[str, np.ndarray], motion: Motion) -> EnergyNumbers:

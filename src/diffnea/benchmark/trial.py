@@ -26,7 +26,7 @@ LEARNED = {"DiffNEA": ("inertia",), "no-Kin": ("inertia", "kinematics"), "NEA": 
 UNKNOWN = ("real", "stand-in")
 STARTS, QUICK_STARTS = 8, 4
 # Networks: Levenberg-Marquardt stops early, since what it gains later is noise, and fewer starts serve.
-NETWORK = {"starts": 2, "steps": 10}
+NETWORK = {"starts": 4, "steps": 10}
 # Of ADAM: as in the paper, and in a quick run.
 STEPS, QUICK_STEPS = 10_000, 2_000
 # A plain network is trained by ADAM in either way of training, with fewer steps, since it has many more numbers.

@@ -13,6 +13,7 @@ from html import escape
 import numpy as np
 
 MARGIN = 46.0  # px left of a chart with numbers on its y axis
+NAMES = 142.0  # px left of a chart with names: a dot, then the longest name
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def dots(
     width: float = 360.0,
 ) -> str:
     """One row a name, its values as dots; values outside `span` sit at its edge, those that are not finite too."""
-    across = _Scale(*span, 130.0, width - 12, log)
+    across = _Scale(*span, NAMES, width - 12, log)
     bottom = 8.0 + 15 * len(rows)
     parts = [_grid(across, 8.0, bottom)]
     if reference is not None:
@@ -95,7 +96,7 @@ def dots(
 def bars(rows: Sequence[Row], x_label: str, title: str, width: float = 360.0) -> str:
     """One row a name, its values as pieces of a bar."""
     longest = max((sum(value for value, *_ in row.values) for row in rows), default=1.0) or 1.0
-    across = _Scale(0.0, longest * 1.05, 130.0, width - 12)
+    across = _Scale(0.0, longest * 1.05, NAMES, width - 12)
     bottom = 8.0 + 15 * len(rows)
     parts = [_grid(across, 8.0, bottom)]
     for k, row in enumerate(rows):
@@ -198,7 +199,8 @@ def _grid(across: _Scale, top: float, bottom: float) -> str:
 
 
 def _row_name(row: Row, y: float) -> str:
-    label = f'<text class="name" x="124" y="{y + 3.5:.1f}" data-model="{escape(row.name)}">{escape(row.name)}</text>'
+    name = escape(row.name)
+    label = f'<text class="name" x="{NAMES - 6:.0f}" y="{y + 3.5:.1f}" data-model="{name}">{name}</text>'
     return label + f'<circle class="dot {row.kind} small" cx="4" cy="{y:.1f}" r="2.5"/>'
 
 

@@ -241,8 +241,9 @@ def _pumping() -> tuple[Claim, Test]:
         if not shares[True]:
             return None
         loose, tight = (sum(part) / len(part) if part else None for part in (shares[True], shares[False]))
-        numbers = f"rises in {loose:.0%}" + ("" if tight is None else f", of models with a bound in {tight:.0%}")
-        numbers += "" if (own := _own_gain(records)) is None else f"; by their own energy in {own:.0%}"
+        numbers = f"rises in {_percent(loose)}"
+        numbers += "" if tight is None else f", of models with a bound in {_percent(tight)}"
+        numbers += "" if (own := _own_gain(records)) is None else f"; by their own energy in {_percent(own)}"
         holds = loose is not None and loose >= PUMPING and (tight is None or tight < PUMPING)
         return Evidence(system, dataset, numbers, len(shares[True]), holds)
 

@@ -11,6 +11,8 @@ from diffnea.report import figures, results, tables
 from diffnea.report.claims import beyond, claims
 from diffnea.report.html import TEMPLATES, environment, styles
 
+MACHINES = {"cartpole": "cart-pole", "furuta": "Furuta pendulum"}  # in words
+
 
 def benchmark(runs: str | Path) -> Path:
     """Write `report.html`, `results.csv` and `figures/*.svg` of a benchmark's folder; returns the page's path."""
@@ -76,7 +78,8 @@ def _render(found: Sequence[Record], drawn: dict[str, Any], configuration: dict[
             failures=[record for record in found if record.error is not None],
             cells=[record.cell for record in found],
             seeds=len({record.cell.seed for record in found}),
-            systems=_distinct(record.cell.system for record in found),
+            systems=(systems := _distinct(record.cell.system for record in found)),
+            machines=[MACHINES[system] for system in systems],
             datasets=_distinct(record.cell.dataset for record in found),
             models=_distinct(record.cell.variant for record in found),
             quick=any(record.cell.quick for record in found),
