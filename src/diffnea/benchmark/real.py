@@ -32,7 +32,7 @@ def recordings(system: str, joint_names: tuple[str, ...]) -> tuple[list[Recordin
 
 
 def samples_late(runs: Sequence[Recording]) -> int:
-    """By how many samples the motion answers its command too late, in the middle over recordings; 0 if they do not tell.
+    """By how many samples the motion answers its command late, in the middle over recordings; 0 if they do not tell.
 
     No model of the paper has a delay. One that is there makes all of them wrong alike, so it is taken from the data.
     """
