@@ -262,7 +262,10 @@ class Guarded:
         self.array = np.frombuffer(self.memory, dtype, math.prod(shape), offset).reshape(shape)
 
 
-@pytest.mark.parametrize("samples", [0, 1, 7, 8, 9, 63, 64, 65, 4096, 100_003])
+SIZES = [0, 1, 7, 8, 9, 63, 64, 65, 4096, 100_003, pytest.param(10**6 + 3, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("samples", SIZES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("columns", [False, True])
 def test_nothing_outside_the_buffers_is_read_or_written(samples, dtype, columns):

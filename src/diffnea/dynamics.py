@@ -16,16 +16,29 @@ from jaxtyping import Array, Float
 from diffnea.robot import Robot
 from diffnea.spatial import Adjoint, Inertia, Moments, Transform, ad, identity, joint_transform, joint_twist, skew
 
+_DIAGONAL, _BELOW = np.eye(3, dtype=bool), np.tri(3, k=-1, dtype=bool)
+
+# The step of a walk through the tree stands beside it, under `jit`: JAX traces it once for all links, and so its
+# derivatives.
+
 
 def joint_frames(robot: Robot, q: Float[Array, " n"]) -> Transform:
     """`T_{λ,i} = T_O · T_q(q_i)`: each link's pose in its parent."""
-    move = jax.vmap(lambda T_O, axis, revolute, q: T_O @ joint_transform(axis, revolute, q))
-    return move(robot.placement, robot.axis, robot.tree.revolute, q)
+    return _place_links(robot.placement, robot.axis, robot.tree.revolute, q)
+
+
+@jax.jit
+@jax.vmap
+def _place_links(T_O, axis, revolute, q):
+    return T_O @ joint_transform(axis, revolute, q)
 
 
 def joint_twists(robot: Robot) -> Float[Array, "n 6"]:
     """`s_i`: each joint's twist at unit rate, in its link's frame."""
-    return jax.vmap(joint_twist)(robot.axis, robot.tree.revolute)
+    return _twist_links(robot.axis, robot.tree.revolute)
+
+
+_twist_links = jax.jit(jax.vmap(joint_twist))
 
 
 def base_acceleration(robot: Robot) -> Float[Array, "6"]:
@@ -107,31 +120,36 @@ def factor_mass(robot: Robot, q: Float[Array, " n"], free: Float[Array, " n"], b
     rows = composite_rows(robot, q, bodies).T + jnp.diag(robot.armature)
     on_lineage = jnp.where(lineage >= 0, jnp.take_along_axis(rows, lineage, axis=1), jnp.zeros((), q.dtype))
 
-    def eliminate(children, row, own, free):
-        row = row + own @ children  # what is left of row i: M_i − Σ_k L_ki M_k over the descendants k
-        psi = free / (row @ own)  # Ψ_i = 1 / M_ii, rotor included
-        L = psi * row
-        return children - jnp.outer(L, row), Factors(L, psi)
-
     nothing = jnp.zeros((own.shape[1], own.shape[1]), q.dtype)
-    return robot.tree.from_leaves(eliminate, nothing, on_lineage, jnp.asarray(own, q.dtype), free)
+    return robot.tree.from_leaves(_eliminate, nothing, on_lineage, jnp.asarray(own, q.dtype), free)
+
+
+@jax.jit
+def _eliminate(children, row, own, free):
+    row = row + own @ children  # what is left of row i: M_i − Σ_k L_ki M_k over the descendants k
+    psi = free / (row @ own)  # Ψ_i = 1 / M_ii, rotor included
+    L = psi * row
+    return children - jnp.outer(L, row), Factors(L, psi)
 
 
 def _substitute(robot: Robot, factors: Factors, tau: Float[Array, " n"]) -> Float[Array, " n"]:
     """Solve `Lᵀ diag(1/Ψ) L q̈ = τ`: towards the base, then out again."""
     own = jnp.asarray(_lineage(robot.tree.parents)[1], tau.dtype)
-
-    def press(children, own, L, tau):
-        left = tau - own @ children  # what the descendants leave of τ_i: τ_i − Σ_k L_ki left_k
-        return children + L * left, left
-
-    def accelerate(above, own, L, psi, left):
-        qdd = psi * left - L @ above  # q̈_i = Ψ_i left_i − Σ_j L_ij q̈_j over the ancestors j
-        return above + own * qdd, qdd
-
     nothing = jnp.zeros(own.shape[1], tau.dtype)
-    left = robot.tree.from_leaves(press, nothing, own, factors.L, tau)
-    return robot.tree.from_root(accelerate, nothing, own, *factors, left)
+    left = robot.tree.from_leaves(_press, nothing, own, factors.L, tau)
+    return robot.tree.from_root(_accelerate_on_lineage, nothing, own, *factors, left)
+
+
+@jax.jit
+def _press(children, own, L, tau):
+    left = tau - own @ children  # what the descendants leave of τ_i: τ_i − Σ_k L_ki left_k
+    return children + L * left, left
+
+
+@jax.jit
+def _accelerate_on_lineage(above, own, L, psi, left):
+    qdd = psi * left - L @ above  # q̈_i = Ψ_i left_i − Σ_j L_ij q̈_j over the ancestors j
+    return above + own * qdd, qdd
 
 
 @lru_cache(maxsize=1024)
@@ -165,31 +183,36 @@ def _articulated(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
     """The articulated body algorithm, with joints locked where `free` is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
     still = jnp.zeros(6, q.dtype)
-
-    def move(v_parent, X, s, qd):  # v_i = Ad v_λ + s_i q̇_i,   η_i = ad(v_i) s_i q̇_i
-        v = X @ v_parent + s * qd
-        return v, (v, ad(v) @ s * qd)
-
-    def articulate(children, X, s, inertia, armature, free, v, eta, tau):
-        M = inertia.matrix()
-        M_hat = M + children[0]  # M̂_i = M_i + Σ_k Adᵀ Π_k Ad
-        b = -ad(v).T @ (M @ v) + children[1]  # b_i = −ad(v_i)ᵀ M_i v_i + Σ_k Adᵀ (b_k + β_k)
-        U = M_hat @ s
-        psi = free / (s @ U + armature)  # Ψ_i = 1 / (s_iᵀ M̂_i s_i), rotor included; 0 if locked
-        tau_free = tau - s @ b
-        Pi = M_hat - psi * jnp.outer(U, U)  # Π_i = M̂_i − M̂_i s_i Ψ_i s_iᵀ M̂_i
-        beta = M_hat @ eta + U * psi * (tau_free - U @ eta)  # β_i = M̂_i (η_i + s_i Ψ_i (τ_i − s_iᵀ (M̂_i η_i + b_i)))
-        return (X.congruence(Pi), X.T @ (b + beta)), (U, psi, tau_free)
-
-    def accelerate(a_parent, X, s, eta, U, psi, tau_free):  # a_i = Ad a_λ + η_i + s_i q̈_i
-        a = X @ a_parent + eta
-        qdd = psi * (tau_free - U @ a)  # q̈_i = Ψ_i (τ_i − s_iᵀ (M̂_i (Ad a_λ + η_i) + b_i))
-        return a + s * qdd, qdd
-
     tree, nothing = robot.tree, (jnp.zeros((6, 6), q.dtype), still)
-    v, eta = tree.from_root(move, still, X, s, qd)
-    U, psi, tau_free = tree.from_leaves(articulate, nothing, X, s, robot.inertia, robot.armature, free, v, eta, tau)
-    return tree.from_root(accelerate, base_acceleration(robot), X, s, eta, U, psi, tau_free)
+    v, eta = tree.from_root(_move_twist, still, X, s, qd)
+    U, psi, tau_free = tree.from_leaves(_articulate, nothing, X, s, robot.inertia, robot.armature, free, v, eta, tau)
+    return tree.from_root(_accelerate, base_acceleration(robot), X, s, eta, U, psi, tau_free)
+
+
+@jax.jit
+def _move_twist(v_parent, X, s, qd):  # v_i = Ad v_λ + s_i q̇_i,   η_i = ad(v_i) s_i q̇_i
+    v = X @ v_parent + s * qd
+    return v, (v, ad(v) @ s * qd)
+
+
+@jax.jit
+def _articulate(children, X, s, inertia, armature, free, v, eta, tau):
+    M = inertia.matrix()
+    M_hat = M + children[0]  # M̂_i = M_i + Σ_k Adᵀ Π_k Ad
+    b = -ad(v).T @ (M @ v) + children[1]  # b_i = −ad(v_i)ᵀ M_i v_i + Σ_k Adᵀ (b_k + β_k)
+    U = M_hat @ s
+    psi = free / (s @ U + armature)  # Ψ_i = 1 / (s_iᵀ M̂_i s_i), rotor included; 0 if locked
+    tau_free = tau - s @ b
+    Pi = M_hat - psi * jnp.outer(U, U)  # Π_i = M̂_i − M̂_i s_i Ψ_i s_iᵀ M̂_i
+    beta = M_hat @ eta + U * psi * (tau_free - U @ eta)  # β_i = M̂_i (η_i + s_i Ψ_i (τ_i − s_iᵀ (M̂_i η_i + b_i)))
+    return (X.congruence(Pi), X.T @ (b + beta)), (U, psi, tau_free)
+
+
+@jax.jit
+def _accelerate(a_parent, X, s, eta, U, psi, tau_free):  # a_i = Ad a_λ + η_i + s_i q̈_i
+    a = X @ a_parent + eta
+    qdd = psi * (tau_free - U @ a)  # q̈_i = Ψ_i (τ_i − s_iᵀ (M̂_i (Ad a_λ + η_i) + b_i))
+    return a + s * qdd, qdd
 
 
 @partial(aba.defjvp, symbolic_zeros=True)
@@ -204,20 +227,20 @@ def lumped(robot: Robot) -> Moments:
     link keeps no mass, no first moment along the axis and no second one. Only the parameters are worked on: once for
     all samples. Derivatives in the parameters go by `rnea`, and take them as they are.
     """
+    bodies, none = robot.inertia.moments, Moments.of_nothing(robot.axis.dtype)
+    return robot.tree.from_leaves(_pass_on, none, robot.placement, robot.axis, robot.tree.revolute, bodies)
 
-    def pass_on(children, T, axis, revolute, body):
-        body, along = body + children, jnp.outer(axis, axis)
-        whole, none = jnp.eye(3, dtype=axis.dtype), jnp.zeros((3, 3), axis.dtype)
-        fixed, moving = jnp.where(revolute, along, whole), jnp.where(revolute, whole - along, none)
-        on_axis = jnp.where(revolute, jnp.ones((), axis.dtype), jnp.zeros((), axis.dtype))
-        handed = Moments(on_axis * body.mass, on_axis * (along @ body.first), fixed @ body.second @ fixed)
-        kept = moving @ body.second + fixed @ body.second @ moving  # Σ − F Σ F, exactly zero where it is zero
-        first = jnp.where(revolute, whole - along, whole) @ body.first
-        return Adjoint(T).carry(handed), Moments((1 - on_axis) * body.mass, first, kept)
 
-    bodies = robot.inertia.moments
-    none = Moments.of_nothing(robot.axis.dtype)
-    return robot.tree.from_leaves(pass_on, none, robot.placement, robot.axis, robot.tree.revolute, bodies)
+@jax.jit
+def _pass_on(children, T, axis, revolute, body):
+    body, along = body + children, jnp.outer(axis, axis)
+    whole, none = jnp.eye(3, dtype=axis.dtype), jnp.zeros((3, 3), axis.dtype)
+    fixed, moving = jnp.where(revolute, along, whole), jnp.where(revolute, whole - along, none)
+    on_axis = jnp.where(revolute, jnp.ones((), axis.dtype), jnp.zeros((), axis.dtype))
+    handed = Moments(on_axis * body.mass, on_axis * (along @ body.first), fixed @ body.second @ fixed)
+    kept = moving @ body.second + fixed @ body.second @ moving  # Σ − F Σ F, exactly zero where it is zero
+    first = jnp.where(revolute, whole - along, whole) @ body.first
+    return Adjoint(T).carry(handed), Moments((1 - on_axis) * body.mass, first, kept)
 
 
 def rnea(
@@ -232,31 +255,40 @@ def rnea(
     Here `a_i` is how the link's origin accelerates in space; a point at r of the link accelerates by `a_i + W_i r`.
     """
     T, s = joint_frames(robot, q), joint_twists(robot)
-
-    def spin(w, wd):  # W = [ω̇] + [ω][ω]
-        return skew(wd) + skew(w) @ skew(w)
-
-    def move(parent, T, s, body, qd, qdd):
-        w, wd, a = parent
-        back, slide, turn = T.rotation.T, s[:3], s[3:]
-        a = back @ (a + spin(w, wd) @ T.translation)
-        w = back @ w + turn * qd  # ω_i = Rᵀ ω_λ + â_i q̇_i
-        wd = back @ wd + turn * qdd + skew(w) @ turn * qd  # ω̇_i = Rᵀ ω̇_λ + â_i q̈_i + ω_i × â_i q̇_i
-        a = a + slide * qdd + 2 * (skew(w) @ slide) * qd  # a_i = Rᵀ (a_λ + W_λ p) + â_i q̈_i + 2 ω_i × â_i q̇_i
-        return (w, wd, a), _inertial_wrench(body, a, spin(w, wd))
-
-    def collect(f_children, T, s, f):  # f_i += Σ_k Adᵀ f_k,   τ_i = s_iᵀ f_i
-        f = f + f_children
-        return Adjoint(T).T @ f, s @ f
-
     still, bodies = jnp.zeros(3, q.dtype), robot.inertia.moments if bodies is None else bodies
-    f = robot.tree.from_root(move, (still, still, base_acceleration(robot)[:3]), T, s, bodies, qd, qdd)
-    return robot.tree.from_leaves(collect, jnp.zeros(6, q.dtype), T, s, f) + robot.armature * qdd
+    f = robot.tree.from_root(_move, (still, still, base_acceleration(robot)[:3]), T, s, bodies, qd, qdd)
+    return robot.tree.from_leaves(_collect, jnp.zeros(6, q.dtype), T, s, f) + robot.armature * qdd
+
+
+@jax.jit
+def _move(parent, T, s, body, qd, qdd):
+    w, wd, a = parent
+    back, slide, turn = T.rotation.T, s[:3], s[3:]
+    a = back @ (a + _spin(w, wd) @ T.translation)
+    w = back @ w + turn * qd  # ω_i = Rᵀ ω_λ + â_i q̇_i
+    wd = back @ wd + turn * qdd + skew(w) @ turn * qd  # ω̇_i = Rᵀ ω̇_λ + â_i q̈_i + ω_i × â_i q̇_i
+    a = a + slide * qdd + 2 * (skew(w) @ slide) * qd  # a_i = Rᵀ (a_λ + W_λ p) + â_i q̈_i + 2 ω_i × â_i q̇_i
+    return (w, wd, a), _inertial_wrench(body, a, _spin(w, wd))
+
+
+def _spin(w, wd):  # W = [ω̇] + [ω][ω]
+    return skew(wd) + skew(w) @ skew(w)
+
+
+@jax.jit
+def _collect(f_children, T, s, f):  # f_i += Σ_k Adᵀ f_k,   τ_i = s_iᵀ f_i
+    f = f + f_children
+    return Adjoint(T).T @ f, s @ f
 
 
 def _inertial_wrench(body: Moments, a, W) -> Float[Array, "6"]:
-    """`∫ [r̈, r × r̈] dm` where a body's points accelerate by `r̈ = a + W r`: `m a + W h` and, of `N = W Σ`, `N − Nᵀ`."""
-    N = W @ body.second
+    """`∫ [r̈, r × r̈] dm` where a body's points accelerate by `r̈ = a + W r`: `m a + W h` and, of `N = W Σ`, `N − Nᵀ`.
+
+    Of W's diagonal only differences count, `(W_ii − W_jj) Σ_ij`: three products fewer.
+    """
+    nothing, diagonal = jnp.zeros_like(W), jnp.diagonal(W)
+    differences = (diagonal[:, None] - diagonal[None]) * body.second
+    N = jnp.where(_DIAGONAL, nothing, W) @ body.second + jnp.where(_BELOW, differences, nothing)
     turn = jnp.stack([N[2, 1] - N[1, 2], N[0, 2] - N[2, 0], N[1, 0] - N[0, 1]])
     return jnp.concatenate([body.mass * a + W @ body.first, turn + skew(body.first) @ a])
 
@@ -270,15 +302,16 @@ def crba(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
 def composite_rows(robot: Robot, q: Float[Array, " n"], bodies: Moments | None = None) -> Float[Array, "n n"]:
     """The mass matrix without rotors, each joint against itself and its descendants only; the other half is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
-
-    def collect(children, X, s, body, unit):
-        body = body + children[0]  # the composite body: link i and all it carries
-        F = children[1] + jnp.outer(body @ s, unit)  # column k: the wrench here that accelerates joint k alone
-        return (X.carry(body), X.T @ F), s @ F
-
-    units = jnp.eye(robot.num_joints, dtype=q.dtype)
+    bodies, units = robot.inertia.moments if bodies is None else bodies, jnp.eye(robot.num_joints, dtype=q.dtype)
     nothing = Moments.of_nothing(q.dtype), jnp.zeros((6, robot.num_joints), q.dtype)
-    return robot.tree.from_leaves(collect, nothing, X, s, robot.inertia.moments if bodies is None else bodies, units)
+    return robot.tree.from_leaves(_compose, nothing, X, s, bodies, units)
+
+
+@jax.jit
+def _compose(children, X, s, body, unit):
+    body = body + children[0]  # the composite body: link i and all it carries
+    F = children[1] + jnp.outer(body @ s, unit)  # column k: the wrench here that accelerates joint k alone
+    return (X.carry(body), X.T @ F), s @ F
 
 
 def link_poses(robot: Robot, q: Float[Array, " n"]) -> Transform:

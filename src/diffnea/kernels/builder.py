@@ -6,12 +6,13 @@ no output needs.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from diffnea.kernels.assembly import assemble
 from diffnea.kernels.elements import COLLECTED, MOST_DEPTH, Elements
-from diffnea.kernels.folding import FOLD, SIMPLER
+from diffnea.kernels.folding import FOLD, PLAIN, SIMPLER
 from diffnea.kernels.program import COMMUTES, Program, Unfit
 
 
@@ -28,6 +29,10 @@ class Frame:
     next: list[int] = field(default_factory=list)
 
 
+_COMMUTES = frozenset(COMMUTES)
+_ALIKE = (0.0, 1.0)  # numbers that are equal to others
+
+
 class Builder:
     """Makes a program instruction by instruction, folding as it goes.
 
@@ -39,7 +44,9 @@ class Builder:
     def __init__(self):
         self._instructions: list[tuple] = []
         self._values: dict[tuple, int] = {}
+        self._constants: dict[Any, int] = {}
         self._known: dict[int, float | bool] = {}
+        self._special: set[int] = set()  # values that are known or negated: with others nothing can be folded
         self._home: list[int] = []  # the frame of each value
         self._read: dict[int, int] = {}
         self.elements = Elements()
@@ -59,8 +66,12 @@ class Builder:
         """A known number or truth value."""
         number = bool(number) if isinstance(number, (bool, np.bool_)) else float(number)
         # Zeros of either sign, 1.0 and True, and NaN with itself compare in ways a table must not: go by the bits.
-        value = self._make(("constant", number), key=("constant", type(number), repr(number)))
-        self._known[value] = number
+        key = number if number not in _ALIKE and number == number else (type(number), repr(number))
+        value = self._constants.get(key)
+        if value is None:
+            value = self._constants[key] = self._add(("constant", number), 0)
+            self._known[value] = number
+            self._special.add(value)
         return value
 
     def known(self, value: int) -> float | bool | None:
@@ -71,28 +82,44 @@ class Builder:
         """The value of an operation, folded where its operands allow."""
         if min(operands) < 0:
             operands = tuple(map(self.read, operands))
+        if not self._special.isdisjoint(operands) or name == "select":
+            value = self._folded(name, operands)
+            if value is not None:
+                return value
+        if name in _COMMUTES and operands[0] > operands[1]:
+            operands = (operands[1], operands[0])
+        instruction = (name, *operands)
+        value = self._values.get(instruction)
+        if value is None and name == "sub" and ("sub", operands[1], operands[0]) in self._values:
+            return self.op("neg", self._values["sub", operands[1], operands[0]])
+        if value is None:
+            home = self._home
+            value = self._values[instruction] = self._add(instruction, max([home[operand] for operand in operands]))
+            if name == "neg":
+                self._special.add(value)
+        return value
+
+    def _folded(self, name: str, operands: tuple[int, ...]) -> int | None:
+        """What an operation comes to if its operands are known, or negated."""
         known = [self._known.get(operand) for operand in operands]
         if name in FOLD and None not in known:
+            if name in PLAIN:
+                return self.constant(FOLD[name](*known))
             with np.errstate(all="ignore"):
                 return self.constant(FOLD[name](*known))
         simpler = SIMPLER.get(name)
-        if simpler is not None:
-            value = simpler(self, operands, known)
-            if value is not None:
-                return value
-        if name in COMMUTES and operands[0] > operands[1]:
-            operands = (operands[1], operands[0])
-        home = self._home
-        return self._make((name, *operands), home=max([home[operand] for operand in operands]))
+        return None if simpler is None else simpler(self, operands, known)
 
-    def _make(self, instruction: tuple, key: tuple | None = None, home: int = 0) -> int:
-        key = instruction if key is None else key
-        value = self._values.get(key)
+    def _make(self, instruction: tuple, home: int = 0) -> int:
+        value = self._values.get(instruction)
         if value is None:
-            value = self._values[key] = len(self._instructions)
-            self._instructions.append(instruction)
-            self._home.append(home)
+            value = self._values[instruction] = self._add(instruction, home)
         return value
+
+    def _add(self, instruction: tuple, home: int) -> int:
+        self._instructions.append(instruction)
+        self._home.append(home)
+        return len(self._instructions) - 1
 
     def negated(self, value: int) -> int | None:
         """x, if the value is −x."""

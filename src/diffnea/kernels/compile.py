@@ -11,6 +11,7 @@ import numpy as np
 
 from diffnea.kernels import cpu, cuda, lowering, recall
 from diffnea.kernels.call import Function, call, make, opened
+from diffnea.kernels.steady import without_pauses
 
 
 def compile(function: Callable[..., Any], name: str | None = None) -> Callable[..., Any]:
@@ -63,7 +64,8 @@ def _flatten(function: Callable[..., Any], name: str | None, structure, shapes) 
     results = recall.results_of(name) if name else None
     if results is not None:
         return Function(flat, arguments, results, name=name), _ONE, []
-    without, closed_over = opened(make(flat, arguments))
+    with without_pauses():
+        without, closed_over = opened(make(flat, arguments))
     if name is None or closed_over or found[0] != _ONE:
         return without, found[0], closed_over
     recall.note_results(name, without.results)

@@ -6,6 +6,7 @@ code, in as many threads as XLA's pool has if there is work for them.
 """
 
 import hashlib
+from collections.abc import Callable
 from functools import cache
 
 from diffnea.kernels import code_cache, ffi_frame, llvm_machine
@@ -80,19 +81,23 @@ def _register(content: str, code: bytes, machine: Machine) -> str:
 def _load_runtime(bits: int, machine: Machine) -> str:
     """Load what runs kernels of one element type, where they find it; the name of its main function."""
     llvm_machine.publish_library()
-    assembly, run = ffi_frame.runtime(bits)
     names = ffi_frame.helpers(bits)
-    for name, address in zip(names, llvm_machine.load(compiled(assembly, machine), machine, *names), strict=True):
+    code = _compiled(names[0], lambda: ffi_frame.runtime(bits)[0], machine)
+    for name, address in zip(names, llvm_machine.load(code, machine, *names), strict=True):
         llvm_machine.publish(name, address)
-    return run
+    return names[0]
 
 
 def compiled(assembly: str, machine: Machine) -> bytes:
     """Code of an assembly, from the cache if it is there."""
-    content = hashlib.sha256(assembly.encode()).hexdigest()
+    return _compiled(hashlib.sha256(assembly.encode()).hexdigest(), lambda: assembly, machine)
+
+
+def _compiled(content: str, assembly: Callable[[], str], machine: Machine) -> bytes:
+    """The same of an assembly that need not be there: `content` tells it from others."""
     key = "\n".join([content, llvm_machine.version(), machine.triple, machine.cpu, machine.features])
     code = code_cache.read(key)
     if code is None:
-        code = llvm_machine.object_code(assembly, machine)
+        code = llvm_machine.object_code(assembly(), machine)
         code_cache.write(key, code)
     return code

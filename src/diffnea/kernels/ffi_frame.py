@@ -43,18 +43,23 @@ def interface() -> dict[str, int]:
 
 
 @cache
-def runtime(bits: int) -> tuple[str, str]:
-    """The assembly that runs kernels of one element type, and the name of its function `run`, told by its content."""
+def _parts(bits: int) -> tuple[str, dict[str, object]]:
+    """The text that runs kernels of one element type, and what is to be filled in."""
     text = "\n".join(Path(__file__).with_name(part).read_text() for part in PARTS)
     values = {**interface(), **ELEMENTS[bits], "bits": bits}
     digest = hashlib.sha256((text + repr(values)).encode()).hexdigest()[:16]
-    name = f"diffnea_run_{digest}_f{bits}"
-    return expand(Template(text).substitute(values, run=name)), name
+    return text, {**values, "run": f"diffnea_run_{digest}_f{bits}"}
+
+
+def runtime(bits: int) -> tuple[str, str]:
+    """The assembly that runs kernels of one element type, and the name of its function `run`, told by its content."""
+    text, values = _parts(bits)
+    return expand(Template(text).substitute(values)), str(values["run"])
 
 
 def helpers(bits: int) -> list[str]:
-    """Functions of the runtime that kernels call by name."""
-    return [runtime(bits)[1], f"diffnea_sincos_f{bits}", f"diffnea_pow_f{bits}"]
+    """Functions of the runtime that kernels call by name; `run` is the first."""
+    return [str(_parts(bits)[1]["run"]), f"diffnea_sincos_f{bits}", f"diffnea_pow_f{bits}"]
 
 
 def expand(text: str) -> str:

@@ -45,6 +45,8 @@ FOLD: dict[str, Callable] = {
     "xor": lambda a, b: bool(a != b),
     "not": lambda a: not a,
 }
+# Those that are Python's own arithmetic, which warns of nothing.
+PLAIN = frozenset(("neg", "abs", "add", "sub", "mul"))
 
 
 def _simpler_add(builder: Folder, operands: Operands, known: Known) -> int | None:

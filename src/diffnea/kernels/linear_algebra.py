@@ -1,5 +1,7 @@
 """Rules for small matrices, unrolled: products, triangular solves, Cholesky factors."""
 
+from math import prod
+
 import numpy as np
 
 from diffnea.kernels.builder import Builder
@@ -17,10 +19,10 @@ def _dot_general(tracer: Tracer, left: Operand, right: Operand, *, dimension_num
     batch = [a.shape[axis] for axis in left_batch]
     rows, columns = [a.shape[axis] for axis in left_free], [b.shape[axis] for axis in right_free]
     depth = [a.shape[axis] for axis in left_sum]
-    size = (int(np.prod(batch)), int(np.prod(rows)), int(np.prod(columns)), int(np.prod(depth)))
-    a = a.transpose([*left_batch, *left_free, *left_sum]).reshape(size[0], size[1], size[3])
-    b = b.transpose([*right_batch, *right_free, *right_sum]).reshape(size[0], size[2], size[3])
-    product = [_product(tracer.builder, a[k].tolist(), b[k].tolist()) for k in range(size[0])]
+    size = [prod(batch), prod(rows), prod(columns), prod(depth)]
+    a = a.transpose([*left_batch, *left_free, *left_sum]).reshape(size[0], size[1], size[3]).tolist()
+    b = b.transpose([*right_batch, *right_free, *right_sum]).reshape(size[0], size[2], size[3]).tolist()
+    product = [_product(tracer.builder, *pair) for pair in zip(a, b, strict=True)]
     return Symbols(np.array(product, np.int64).reshape([*batch, *rows, *columns]))
 
 

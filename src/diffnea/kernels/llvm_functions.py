@@ -52,6 +52,10 @@ class Compute(Values):
         self._window: dict[int, str] = {}
         self._base, self._window_start = "%shared", 0
         self._memory = Memory(code, (*plan.arguments, *plan.outputs))
+        self._inputs: dict[int, dict[int, int]] = {}  # of each argument, the values of its elements
+        for value, instruction in enumerate(plan.program.instructions):
+            if instruction[0] == "input":
+                self._inputs.setdefault(instruction[1], {})[instruction[2]] = value
         self._outputs = list(zip(plan.outputs, plan.program.outputs, strict=True))
         summed = [value for array, output in self._outputs if not array.has_samples for value in output]
         self._sums: dict[int, list[int]] = {}
@@ -79,11 +83,7 @@ class Compute(Values):
     def leaf(self, i: int) -> None:
         """An element of an argument; of arguments in rows, elements are read together."""
         argument, element = self.plan.program.instructions[i][1:]
-        inputs = {
-            place[0]: value
-            for value, (operation, which, *place) in enumerate(self.plan.program.instructions)
-            if operation == "input" and which == argument
-        }
+        inputs = self._inputs[argument]
         size = self.plan.arguments[argument].size
         together = runs(inputs) if 2 * len(inputs) < size else [(0, size)]
         if self.plan.arguments[argument].samples_last:

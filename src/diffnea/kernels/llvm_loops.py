@@ -64,8 +64,8 @@ class _Body(Values):
 
     def value(self, i: int) -> str:
         """A value of the body, or one from outside."""
-        operation, *operands = self.plan.program.instructions[i]
-        return self._parent.value(self._outer[operands[0]]) if operation == "outer" else super().value(i)
+        operation, first = self.plan.program.instructions[i][:2]
+        return self._parent.value(self._outer[first]) if operation == "outer" else super().value(i)
 
     def loop(self, i: int) -> list[str]:
         return emit_loop(self, self._memory, i, self._steps)

@@ -29,13 +29,14 @@ class Values:
 
     def value(self, i: int) -> str:
         """A value or literal as text."""
-        operation, *operands = self.plan.program.instructions[i]
-        if operation == "constant":
-            return self.code.bool(operands[0]) if self.plan.is_truth[i] else self.code.number(operands[0])
-        if self.plan.varies[i] != self.varying:
-            return self.shared(i)
-        if operation in LEAVES and i not in self.values:
-            self.leaf(i)
+        if i not in self.values:
+            operation, first = self.plan.program.instructions[i][:2]
+            if operation == "constant":
+                self.values[i] = self.code.bool(first) if self.plan.is_truth[i] else self.code.number(first)
+            elif self.plan.varies[i] != self.varying:
+                return self.shared(i)
+            elif operation in LEAVES:
+                self.leaf(i)
         return self.values[i]
 
     def number(self, i: int) -> str:

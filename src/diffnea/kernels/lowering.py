@@ -13,6 +13,7 @@ from jax.interpreters import mlir
 from diffnea.kernels import cpu, cuda, trace
 from diffnea.kernels.call import Axes, Function, inlined, kernel_call, portable
 from diffnea.kernels.program import IN_LOOP, Program
+from diffnea.kernels.steady import without_pauses
 
 log = logging.getLogger("diffnea.kernels")
 
@@ -95,7 +96,8 @@ def _on(backend: Any, *operands, function: Function, batch: tuple[int, ...], tak
         return portable(*operands, function=function, batch=batch, taken=taken, given=given)
     summed = tuple(bool(axes) and not axes[-1] for axes in given)
     layout = backend.Layout(varying=tuple(bool(axes) and axes[-1] for axes in taken), summed=summed)
-    target = _target(backend, function, layout)
+    with without_pauses():
+        target = _target(backend, function, layout)
     if target is None:
         return portable(*operands, function=function, batch=batch, taken=taken, given=given)
     grouping = group(batch, (*taken, *given))

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from diffnea.kernels.program import COMPARE, LOGIC, Loop, Program, operands
+from diffnea.kernels.program import COMPARE, LEAVES, LOGIC, Loop, Program, operands
+
+_TRUTHS = frozenset((*COMPARE, *LOGIC))
+_GIVEN = frozenset((*LEAVES, "loop", "result"))
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,16 @@ def plan_of(program: Program, layout: Layout) -> Plan:
     varies, is_truth = _follow(program, layout.varying)
     used = {value for output in program.outputs for value in output}
     for instruction, does in zip(program.instructions, varies, strict=True):
-        used.update(operands(instruction) if does else ())
+        if does:
+            used.update(operands(instruction))
     kept = [i for i, instruction in enumerate(program.instructions) if i in used and instruction[0] != "constant"]
     places = {value: place for place, value in enumerate(value for value in kept if not varies[value])}
     return Plan(program, *_arrays(program, layout), tuple(varies), tuple(is_truth), places)
+
+
+def varying(program: Program, layout: Layout) -> list[bool]:
+    """Which values vary with the sample."""
+    return _follow(program, layout.varying)[0]
 
 
 def body_plan(plan: Plan, value: int) -> Plan:
@@ -63,20 +72,17 @@ def _follow(program: Program, varying, carried=(), outer=()) -> tuple[list[bool]
     varies: list[bool] = []
     is_truth: list[bool] = []
     for instruction in program.instructions:
-        name, *rest = instruction
-        truth = name in COMPARE + LOGIC or name == "select" and is_truth[rest[1]]
-        if name == "result":
-            truth = is_truth[program.instructions[rest[0]][2 + rest[1]]]
-        elif name in ("carry", "outer"):
-            truth = (carried if name == "carry" else outer)[rest[0]]
-        elif name == "constant":
-            truth = isinstance(rest[0], bool)
-        is_truth.append(truth)
-        if name == "input":
-            varies.append(varying[rest[0]])
+        name, first = instruction[:2]
+        if name not in _GIVEN:
+            is_truth.append(name in _TRUTHS or name == "select" and is_truth[instruction[2]])
+            varies.append(True in [varies[operand] for operand in instruction[1:]])
+        elif name == "result":
+            is_truth.append(is_truth[program.instructions[first][2 + instruction[2]]])
+            varies.append(True)
         else:  # a loop is run sample by sample, whatever it depends on
-            always = name in ("loop", "carry", "outer", "row", "table")
-            varies.append(always or any(varies[operand] for operand in operands(instruction)))
+            given = {"carry": carried, "outer": outer}.get(name)
+            is_truth.append(given[first] if given is not None else name == "constant" and isinstance(first, bool))
+            varies.append(varying[first] if name == "input" else name != "constant")
     return varies, is_truth
 
 

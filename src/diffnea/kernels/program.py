@@ -15,6 +15,7 @@ LOGIC = ("and", "or", "xor", "not")
 COMMUTES = ("add", "mul", "min", "max", "eq", "ne", "and", "or", "xor")
 # What follows these names in an instruction are not values.
 LEAVES = ("input", "constant", "carry", "outer", "row", "table")
+_NOT_VALUES = frozenset((*LEAVES, "loop", "result"))
 IN_LOOP = -1  # in place of an output's value: a loop writes it
 
 
@@ -83,6 +84,7 @@ def _operations(instruction: tuple) -> int:
 
 def operands(instruction: tuple) -> tuple[int, ...]:
     """The values that an instruction uses."""
-    if instruction[0] in LEAVES:
-        return ()
-    return {"loop": instruction[2:], "result": instruction[1:2]}.get(instruction[0], instruction[1:])
+    name = instruction[0]
+    if name in _NOT_VALUES:
+        return {"loop": instruction[2:], "result": instruction[1:2]}.get(name, ())
+    return instruction[1:]

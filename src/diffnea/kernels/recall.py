@@ -8,17 +8,18 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import equinox
 import jax
+import jaxlib
 import numpy as np
 
 from diffnea.kernels import code_cache
 
 PACKAGE = Path(__file__).parent.parent
-LIBRARIES = ("jax", "jaxlib", "numpy", "equinox")
+LIBRARIES = (jax, jaxlib, np, equinox)
 
 Shapes = tuple[tuple[tuple[int, ...], str], ...]
 
@@ -47,7 +48,8 @@ def _fingerprint() -> str:
 
 @cache
 def _digest(files: tuple[tuple[str, int], ...]) -> str:
-    digest = hashlib.sha256(" ".join(f"{name} {version(name)}" for name in LIBRARIES).encode())
+    versions = [f"{library.__name__} {library.__version__}" for library in LIBRARIES]
+    digest = hashlib.sha256(" ".join(versions).encode())
     for path, _ in files:
         digest.update(Path(path).read_bytes())
     return digest.hexdigest()

@@ -95,6 +95,7 @@ class Tracer:
 
     def __init__(self, no_loops: str = ""):
         self.builder, self.no_loops = Builder(), no_loops
+        self._constants: dict[int, tuple[Any, Operand]] = {}  # by identity: jaxprs that are run again share them
 
     def inputs(self, argument: int, shape: tuple[int, ...]) -> Symbols:
         """An argument, element by element."""
@@ -112,15 +113,17 @@ class Tracer:
 
     def each(self, name: str, *operands: Operand) -> np.ndarray:
         """An operation on each element."""
-        arrays = np.broadcast_arrays(*(self.symbols(operand).values for operand in operands))
+        arrays = [self.symbols(operand).values for operand in operands]
+        if any(array.shape != arrays[0].shape for array in arrays):
+            arrays = np.broadcast_arrays(*arrays)
         op = self.builder.op
-        rows = zip(*(array.ravel().tolist() for array in arrays), strict=True)
+        rows = zip(*[array.ravel().tolist() for array in arrays], strict=True)
         return np.array([op(name, *row) for row in rows], np.int64).reshape(arrays[0].shape)
 
     def run(self, jaxpr: ClosedJaxpr | Jaxpr, operands: Sequence[Operand]) -> list[Operand]:
         """Evaluate a jaxpr, with its constants if it brings any."""
         if isinstance(jaxpr, ClosedJaxpr):
-            return self.run_open(jaxpr.jaxpr, [_plain(self, const) for const in jaxpr.consts], operands)
+            return self.run_open(jaxpr.jaxpr, [self._plain(const) for const in jaxpr.consts], operands)
         return self.run_open(jaxpr, [], operands)
 
     def run_open(self, jaxpr: Jaxpr, consts: list[Operand], operands: Sequence[Operand]) -> list[Operand]:
@@ -128,7 +131,7 @@ class Tracer:
         known: dict[Any, Operand] = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *operands], strict=True))
 
         def read(atom) -> Operand:
-            return _plain(self, atom.val) if isinstance(atom, Literal) else known[atom]
+            return self._plain(atom.val) if isinstance(atom, Literal) else known[atom]
 
         for equation in jaxpr.eqns:
             name = equation.primitive.name
@@ -164,11 +167,13 @@ class Tracer:
         values = rows.values
         return Symbols(self.builder.stepped(values.reshape(len(values), -1)).reshape(values.shape[1:]), rows.truths)
 
-
-def _plain(tracer: Tracer, value: Any) -> Operand:
-    """A constant: numbers to compute with become symbols, indices and truths stay plain."""
-    array = np.asarray(value)
-    return tracer.symbols(array) if np.issubdtype(array.dtype, np.floating) else array
+    def _plain(self, value: Any) -> Operand:
+        """A constant: numbers to compute with become symbols, indices and truths stay plain."""
+        if id(value) not in self._constants:
+            array = np.asarray(value)
+            found = self.symbols(array) if np.issubdtype(array.dtype, np.floating) else array
+            self._constants[id(value)] = value, found
+        return self._constants[id(value)][1]
 
 
 def move(function: Callable[..., np.ndarray], *operands: Operand) -> Operand:
