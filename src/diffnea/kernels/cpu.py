@@ -42,12 +42,13 @@ def target(program: Program, layout: Layout, dtype: str, name: str | None = None
 def _make(program: Program, layout: Layout, dtype: str, machine: Machine, name: str | None) -> str:
     assembly = module(program, layout, _BITS[dtype], machine.vectors, _load_runtime(_BITS[dtype], machine))
     code = compiled(assembly, machine)
-    made = _register(assembly + repr(machine), code, machine)
-    if name is not None:
-        named = _named(name, layout, dtype, machine)
-        code_cache.write(named, code)
-        _recalled[named] = made
-    return made
+    if name is None:
+        return _register(assembly + repr(machine), code, machine)
+    # Under the name that `recalled` gives it, too: then a later process asks XLA for the same program as this one.
+    key = _named(name, layout, dtype, machine)
+    code_cache.write(key, code)
+    _recalled[key] = _register(key, code, machine)
+    return _recalled[key]
 
 
 def recalled(name: str, layout: Layout, dtype: str) -> str | None:
