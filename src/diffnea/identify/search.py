@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import jax
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from diffnea.actuators.networks import Network
 from diffnea.identify import gradient
@@ -129,9 +129,19 @@ def _even(count: int, most: int) -> np.ndarray | slice:
     return slice(None) if count <= most else np.linspace(0, count - 1, most).astype(int)
 
 
+def _lowest(run: Descent) -> Bool[np.ndarray, " starts"]:
+    """Which starts came to the lowest loss."""
+    return np.isfinite(run.loss) & (run.loss <= 1.01 * run.loss.min() + FLOOR)
+
+
 def _agree(run: Descent) -> int:
     """How many starts came to the lowest loss."""
-    return int((run.loss <= 1.01 * run.loss.min() + FLOOR).sum()) if np.isfinite(run.loss).any() else 0
+    return int(_lowest(run).sum())
+
+
+def _settled(run: Descent) -> bool:
+    """Whether several starts came to the lowest loss, and not only because they were stopped on the way."""
+    return _agree(run) > 1 and bool(run.converged[_lowest(run)].any())
 
 
 def _with_adam(
@@ -139,7 +149,7 @@ def _with_adam(
 ) -> tuple[Descent, tuple[str, ...]]:
     """Where the starts do not agree, a short ADAM run may bring them into the valley."""
     count = len(task.starts)
-    if count < 2 or _agree(run) > 1 or run.loss.min() < FLOOR:
+    if count < 2 or _settled(run) or run.loss.min() < FLOOR:
         return run, (f"{_agree(run)} of {count} starts came to the lowest loss",)
     few = small.take(_even(len(small.q), SHORT_SAMPLES))
     warm = gradient.descend(task.loss, task.free, few, task.starts, SHORT_STEPS, SHORT_RATE, task.seed, SHORT_SAMPLES)
