@@ -1,4 +1,4 @@
-"""Turns in three products: the same numbers to rounding, one product fewer, and nothing else is touched."""
+"""Fewer products: the same numbers to rounding, and nothing else is touched."""
 
 from itertools import product
 
@@ -12,7 +12,7 @@ from test_kernels_trace import shape
 from diffnea import kernels
 from diffnea.kernels import scans
 from diffnea.kernels.builder import Builder
-from diffnea.kernels.llvm_turns import turned
+from diffnea.kernels.llvm_products import with_fewer_products
 from diffnea.kernels.program import Program, operands
 from diffnea.kernels.trace import trace
 
@@ -38,7 +38,7 @@ def turn(*differences: tuple[str, bool]) -> Program:
 @pytest.mark.parametrize("halves", list(product(product(("add", "sub"), (False, True)), repeat=2)))
 def test_every_turn_and_every_mirror_takes_three_products(halves):
     program = turn(*halves)
-    other = turned(program)
+    other = with_fewer_products(program)
     assert names(program).count("mul") == 4 and names(other).count("mul") == 3
     given = np.random.default_rng(0).normal(size=(1, 200, 3)) * [3, 1, 1]
     (found,), (wanted,) = evaluate(other, given), evaluate(program, given)
@@ -50,7 +50,7 @@ def test_what_is_not_finite_stays_so():
     program = turn(("add", False), ("sub", False))
     given = np.random.default_rng(1).normal(size=(1, 4, 3))
     given[0, 0, 1], given[0, 1, 2], given[0, 2, 0] = np.inf, np.nan, -np.inf
-    (found,), (wanted,) = evaluate(turned(program), given), evaluate(program, given)
+    (found,), (wanted,) = evaluate(with_fewer_products(program), given), evaluate(program, given)
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
 
 
@@ -62,13 +62,13 @@ def test_a_product_that_serves_others_and_a_half_alone_stay():
     other = b.op("sub", served, b.op("mul", s, x))
     for outputs in ([half], [half, other, served], [b.op("add", b.op("mul", c, x), b.op("mul", s, x))]):
         program = b.build([outputs], [3])
-        assert turned(program) == program
+        assert with_fewer_products(program) == program
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_programs_without_turns_stay_as_they_are(seed):
     program = random_program(seed)
-    assert turned(program) == program
+    assert with_fewer_products(program) == program
 
 
 def swing(x, angles):
@@ -87,7 +87,7 @@ def test_loops_turn_in_three_products_too(monkeypatch):
     program, _ = trace(swing, shape(np.zeros(3)), shape(np.zeros(20)))
     bodies = [
         next(instruction[1].body for instruction in one.instructions if instruction[0] == "loop")
-        for one in (program, turned(program))
+        for one in (program, with_fewer_products(program))
     ]
     assert names(bodies[1]).count("mul") == names(bodies[0]).count("mul") - 1
     assert all(value < i for i, one in enumerate(bodies[1].instructions) for value in operands(one))
@@ -96,3 +96,13 @@ def test_loops_turn_in_three_products_too(monkeypatch):
     found, wanted = jax.vmap(kernels.compile(swing))(*given), jax.vmap(swing)(*given)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
+
+
+def test_a_double_is_a_sum():
+    b = Builder()
+    x, two = b.input(0, 0), b.constant(2.0)
+    program = b.build([[b.op("mul", two, x), b.op("mul", b.op("sin", x), two), b.op("mul", x, b.constant(2.5))]], [1])
+    other = with_fewer_products(program)
+    assert names(program).count("mul") == 3 and names(other).count("mul") == 1
+    given = np.array([0.3, -0.0, np.inf, np.nan, 1e308]).reshape(1, -1, 1)
+    np.testing.assert_array_equal(evaluate(other, given), evaluate(program, given))

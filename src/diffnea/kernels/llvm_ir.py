@@ -6,8 +6,8 @@ from itertools import accumulate
 from diffnea.kernels.llvm_code import RARELY, Code
 from diffnea.kernels.llvm_functions import Compute, Prepare
 from diffnea.kernels.llvm_operations import COST
+from diffnea.kernels.llvm_products import with_fewer_products
 from diffnea.kernels.llvm_schedule import scheduled
-from diffnea.kernels.llvm_turns import turned
 from diffnea.kernels.plan import Layout, Plan, cost, plan_of
 from diffnea.kernels.program import Program
 
@@ -26,7 +26,7 @@ class Vectors:
 def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtime: str) -> str:
     """The assembly of a kernel whose handler passes each call to the function called `runtime`."""
     assert program.outputs, "a kernel has results"
-    plan = plan_of(scheduled(turned(program), layout), layout)
+    plan = plan_of(scheduled(with_fewer_products(program), layout), layout)
     scalar = Code(bits, 1, vectors.fused)
     vector = Code(bits, vectors.bytes * 8 // bits, vectors.fused)
     Prepare(plan, scalar).emit()

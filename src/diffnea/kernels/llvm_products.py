@@ -1,8 +1,9 @@
-"""Turns of a plane with three products instead of four: processors add beside multiplying, and products bound kernels.
+"""Fewer products: they bound kernels, and processors add beside multiplying.
 
-`c x + s y` and `c y − s x`, with c and s of one angle, share a product: with `k = c (x + y)` they are `k + (s − c) y`
-and `k − (s + c) x`. That rounds a little more, as numbers of the vector's length do. An infinite component still gives
-no finite number, but may give NaN where four products give infinity.
+A turn of a plane takes three instead of four. `c x + s y` and `c y − s x`, with c and s of one angle, share one: with
+`k = c (x + y)` they are `k + (s − c) y` and `k − (s + c) x`. That rounds a little more, as numbers of the vector's
+length do. An infinite component still gives no finite number, but may give NaN where four products give infinity. And
+`2 x` is `x + x`.
 """
 
 from collections import Counter
@@ -28,14 +29,15 @@ class Half(NamedTuple):
         return self.cosine, self.y, self.x
 
 
-def turned(program: Program) -> Program:
-    """The same program with its turns, also those in loops, in three products."""
+def with_fewer_products(program: Program) -> Program:
+    """The same program, and so its loops, with sums in place of products."""
     return _rewritten(program, ())[0]
 
 
 def _rewritten(program: Program, writes: Sequence[int]) -> tuple[Program, list[int]]:
     """The program, and where each of its values is now; `writes` are values that are needed beside its outputs."""
     halves, gone = _turns(program, writes)
+    twos = [instruction == ("constant", 2.0) for instruction in program.instructions]
     made = _Instructions()
     now: list[int] = []
     for i, instruction in enumerate(program.instructions):
@@ -43,6 +45,9 @@ def _rewritten(program: Program, writes: Sequence[int]) -> tuple[Program, list[i
             now.append(-1)
         elif i in halves:
             now.append(made.half(halves[i], now))
+        elif instruction[0] == "mul" and (twos[instruction[1]] or twos[instruction[2]]):
+            doubled = now[instruction[2] if twos[instruction[1]] else instruction[1]]
+            now.append(made.add(("add", doubled, doubled)))
         else:
             now.append(made.add(_moved(instruction, now)))
     outputs = tuple(tuple(IN_LOOP if value == IN_LOOP else now[value] for value in o) for o in program.outputs)
