@@ -1,16 +1,18 @@
-"""Fit the torques of industrial arms with `dn.fit` and score predicted torques on the part that was not fitted.
+"""Fit the torques of industrial arms with one `diffnea fit` and score the saved fit on the part that was not fitted.
 
     python benchmarks/real_arms.py staubli_tx40
     python benchmarks/real_arms.py kuka_kr300
 
-Beside it stands a weighted regression of the same torques: inertial parameters, rotors, viscous and dry friction and
-offsets, by least squares without any physical bound. Positions and torques pass a zero-phase Butterworth filter of
-fourth order first, at the protocol's corner. Recordings are looked for in ../shared/data, beside the checkout.
+Beside it stand regressions of the same torques: inertial parameters, rotors, viscous and dry friction and offsets, by
+least squares without any physical bound, joints weighted by the size of their torques; without and with a ridge whose
+size is chosen on blocks of the training part. Positions and torques pass a zero-phase Butterworth filter of fourth
+order first, at the protocol's corner. Recordings are looked for in ../shared/data, beside the checkout.
 """
 
 import argparse
 import os
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,28 +27,27 @@ jax.config.update("jax_enable_x64", True)
 import diffnea as dn  # noqa: E402
 from diffnea.batches import batched, inverse_dynamics, regressor  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
+from diffnea.cli.main import main as main_of  # noqa: E402
+from diffnea.identify.standstill import at_rest  # noqa: E402
 from diffnea.recordings import Recording, Samples, public  # noqa: E402
 
+BLOCKS, RIDGES = 4, (1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 1.0)
 EDGE = 0.05  # seconds at each end, where filters and differences lean on nothing
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A data set: its corner in Hz, samples of the fit, the actuator, and motors that turn with several joints.
-
-    A small motion tells little of torques that change with the position: then `harmonics` is 0.
-    """
+    """A data set: its corner in Hz, which samples are scored, the actuator, motors that turn with several joints."""
 
     corner: float
     every: int
     actuator: str
-    harmonics: int = 3
     coupled: tuple[tuple[float, ...], ...] = ()
 
 
 ARMS = {
-    "staubli_tx40": Arm(60.0, 20, "stribeck+offset+coupling", 3, ((0, 0, 0, 0, 1, 1),)),
-    "kuka_kr300": Arm(10.0, 4, "stribeck+offset", 0),
+    "staubli_tx40": Arm(60.0, 5, "stribeck+grease+constant+coupling", ((0, 0, 0, 0, 1, 1),)),
+    "kuka_kr300": Arm(10.0, 1, "stribeck+grease+constant"),
 }
 
 
@@ -78,24 +79,42 @@ def columns(robot: dn.Robot, data: Samples, coupled: tuple[tuple[float, ...], ..
     return np.concatenate(parts, axis=2)
 
 
-def regression(
-    robot: dn.Robot, train: Samples, test: Samples, coupled: tuple[tuple[float, ...], ...], least: float = 1e-6
-) -> np.ndarray:
-    """Torques of the test part by least squares on the training part, joints weighted by their torques' size.
-
-    Directions whose singular value is below `least` of the largest are left out.
-    """
+def solved(robot: dn.Robot, train: Samples, coupled: tuple[tuple[float, ...], ...], ridge: float) -> np.ndarray:
+    """Least squares on columns of unit length; a ridge of 0 leaves out directions that rounding decides."""
     weight = 1 / np.sqrt(np.mean(train.u**2, axis=0))
     rows = (columns(robot, train, coupled) * weight[:, None]).reshape(train.u.size, -1)
     size = np.linalg.norm(rows, axis=0) + 1e-12
-    found = np.linalg.lstsq(rows / size, (train.u * weight).ravel(), rcond=least)[0] / size
-    return columns(robot, test, coupled) @ found
+    wanted, rows = (train.u * weight).ravel(), rows / size
+    if not ridge:
+        return np.linalg.lstsq(rows, wanted, rcond=1e-6)[0] / size
+    return np.linalg.solve(rows.T @ rows + ridge * np.eye(rows.shape[1]), rows.T @ wanted) / size
+
+
+def some(data: Samples, rows: np.ndarray) -> Samples:
+    arrays = (np.asarray(getattr(data, key))[rows] for key in ("q", "qd", "qdd", "u"))
+    return Samples(*arrays, joint_names=data.joint_names)
+
+
+def best_ridge(robot: dn.Robot, train: Samples, coupled: tuple[tuple[float, ...], ...]) -> float:
+    """By blocks of the training part that are left out in turn."""
+    block = np.arange(len(train)) * BLOCKS // len(train)
+
+    def error(ridge: float) -> float:
+        wrong = []
+        for k in range(BLOCKS):
+            seen, apart = some(train, block != k), some(train, block == k)
+            found = columns(robot, apart, coupled) @ solved(robot, seen, coupled, ridge)
+            wrong.append(relative(found, np.asarray(apart.u)).mean())
+        return float(np.mean(wrong))
+
+    return min(RIDGES, key=error)
 
 
 def predicted(model: dn.Model, data: Samples) -> np.ndarray:
     """The torque that the motors give: what the motion takes, and what friction and offsets take."""
+    qd = at_rest(model.robot, np.asarray(data.q), np.asarray(data.qd))
     taken = inverse_dynamics(model.robot, data.q, data.qd, data.qdd)
-    others = batched(_without_command, model, q=data.q, qd=data.qd)
+    others = batched(_without_command, model, q=data.q, qd=qd)
     return np.asarray(taken) - np.asarray(others)
 
 
@@ -108,31 +127,39 @@ def relative(found: np.ndarray, measured: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean((found - measured) ** 2, axis=0) / np.mean(measured**2, axis=0))
 
 
+def fitted(name: str, out: str) -> tuple[dn.Fit, str]:
+    """What the command line learns and saves, and how long that takes."""
+    began, cpu = time.perf_counter(), time.process_time()
+    robot = ["fit", name, f"{name}:train", "--test", f"{name}:test", "--out", out]
+    how = ["--learn", "inertia", "armature", "--loss", "torque", "--method", "lm", "--actuator", ARMS[name].actuator]
+    if main_of([*robot, *how]) != 0:
+        raise SystemExit("diffnea fit failed")
+    spent = f"{time.perf_counter() - began:.0f} s ({time.process_time() - cpu:.0f} s of CPU)"
+    return dn.load_fit(out), f"diffnea {' '.join([*robot[:-1], 'DIR', *how])}: {spent}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", choices=tuple(ARMS))
-    parser.add_argument("--actuator")
-    parser.add_argument("--method", default="lm")
+    parser.add_argument("--out", help="keep the fit in this folder")
     arguments = parser.parse_args()
     if not public.folder().is_dir():
         print(f"{public.folder()}: no such folder; nothing is scored without the recordings")
         return 0
     arm, robot = ARMS[arguments.dataset], read_robot(arguments.dataset)
     train, test = (samples(parts[0], arm) for parts in public.split(arguments.dataset))
-    rows = {"regression": relative(regression(robot, train, test, ()), test.u)}
-    rows["regression, 0.03"] = relative(regression(robot, train, test, (), 0.03), test.u)
-    if arm.coupled:
-        rows["regression, coupled"] = relative(regression(robot, train, test, arm.coupled), test.u)
-    began, cpu = time.perf_counter(), time.process_time()
-    name = arguments.actuator or arm.actuator
-    actuator = dn.actuators.for_robot(name, robot, key=jax.random.key(0), harmonics=arm.harmonics)
-    learn = ("inertia", "armature", "actuator")
-    fit = dn.fit(robot, train, learn=learn, actuator=actuator, loss="torque", method=arguments.method, test=test)
-    rows["this package"] = relative(predicted(fit.model, test), test.u)
-    spent = f"{time.perf_counter() - began:.0f} s ({time.process_time() - cpu:.0f} s of CPU)"
-    print(f"{arguments.dataset}: {name}, {len(train)} samples, {spent}, {fit.verdict.status}")
+    rows = {}
+    for words, coupled in {"": (), ", coupled": arm.coupled}.items():
+        ridges = {"": 0.0, ", ridge": best_ridge(robot, train, coupled)} if not words or coupled else {}
+        for more, ridge in ridges.items():
+            found = columns(robot, test, coupled) @ solved(robot, train, coupled, ridge)
+            rows[f"regression{words}{more}"] = relative(found, np.asarray(test.u))
+    with tempfile.TemporaryDirectory() as folder:
+        fit, said = fitted(arguments.dataset, arguments.out or folder)
+    rows["this package"] = relative(predicted(fit.model, test), np.asarray(test.u))
+    print(f"\n{said}")
     for name, error in rows.items():
-        print(f"{name:20s} {error.mean():.4f}   {' '.join(f'{each:.3f}' for each in error)}")
+        print(f"{name:28s} {error.mean():.4f}   {' '.join(f'{each:.3f}' for each in error)}")
     return 0
 
 

@@ -34,13 +34,15 @@ CLASSES = {
     "delay": "conserving",
     "gain": "conserving",
     "coupling": "bounded",
+    "grease": "bounded",
+    "constant": "conserving",
     "offset+delay+gain": "conserving",
     "offset+nn-residual": "unbounded",
     "motor+stribeck+offset+delay": "bounded",
     "gain+motor+nn-torque": "unbounded",
     "stribeck+coupling+offset": "bounded",
 }
-SAFE = ["ideal", "viscous", "stribeck", "nn-friction"]
+SAFE = ["ideal", "viscous", "stribeck", "grease", "nn-friction"]
 COMBINED = [f"motor+{name}+offset" for name in SAFE]
 DRAWS = 1_000_000
 BLOCK = 250_000
@@ -146,10 +148,17 @@ def test_coupled_motors_add_no_energy_whatever_their_numbers(name):
     assert (total <= 1e-12 * parts).all() and (np.asarray(gained) > 0).any()
 
 
+def test_grease_takes_the_root_of_the_speed():
+    qd = jnp.array([4.0, -0.25, 1e-9])
+    lost = actuators.Grease.of(jnp.array([2.0, 3.0, 1e6]))(0 * qd, qd, qd)
+    assert relative(lost[:2], jnp.array([-4.0, 1.5])) < 1e-7  # rounded off near rest, where its slope would be infinite
+    assert abs(lost[2]) < 1e-3
+
+
 def test_coupled_motors_by_hand_and_what_is_refused():
     u, q, qd = (jnp.array(row) for row in ([0.0, 0.0, 0.0], [0.1, 0.2, 0.3], [1.0, 2.0, -0.5]))
-    motor = actuators.Coupling.of(0.3, 0.2, [[0, 1, 1], [1, -2, 0]], slow=0.1)
-    lost = [0.3 * np.tanh(speed / 0.1) + 0.2 * speed for speed in (1.5, -3.0)]
+    motor = actuators.Coupling.of(0.3, 0.2, [[0, 1, 1], [1, -2, 0]], slow=0.1, root=0.4)
+    lost = [0.3 * np.tanh(v / 0.1) + 0.4 * v / (v**2 + 0.01) ** 0.25 + 0.2 * v for v in (1.5, -3.0)]
     assert relative(motor(u, q, qd), -jnp.array([lost[1], lost[0] - 2 * lost[1], lost[0]])) < LAW
     assert relative(make("coupling", 3).shared(q, 0 * qd), 0 * qd) == 0
     assert make("coupling", 3).rows == ((0.0, 1.0, 1.0),)

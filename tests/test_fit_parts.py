@@ -79,6 +79,11 @@ def test_a_calibration_finds_the_zeros_and_leaves_the_masses(robot):
     np.testing.assert_allclose(dn.forward_kinematics(fit.robot, q), dn.forward_kinematics(robot, q + ZEROS), atol=1e-6)
     assert fit.known.counts == {"unknowns": 2, "rank": 2, "structural_rank": 2}
     assert all(row.identifiable for row in fit.table) and {row.unit for row in fit.table} == {"rad"}
+    zeros = {each.formula: each for each in fit.identifiable}
+    assert list(zeros) == [f"zero position of {joint}" for joint in robot.joint_names]
+    for each, zero in zip(zeros.values(), ZEROS, strict=True):
+        assert (each.value, each.unit) == (pytest.approx(zero, abs=1e-6), "rad")
+        assert each.of(dn.Model(robot)) == pytest.approx(0, abs=1e-9)  # counted from the robot file
 
 
 def test_joints_can_be_chosen(robot):

@@ -14,29 +14,41 @@ from diffnea.actuators.coefficients import positive, raw_per_joint
 
 @final
 class Coupling(AbstractActuator):
-    """`τ = u − Sᵀ (f tanh(v / v₀) + μ v)` with `v = S q̇`, f and μ ≥ 0.
+    """`τ = u − Sᵀ (f tanh(v / v₀) + c v / √|v| + μ v)` with `v = S q̇`, f, c and μ ≥ 0.
 
-    A row of S says how fast a motor turns with each joint. What it takes is `v · (f tanh(v / v₀) + μ v) ≥ 0`, so that
-    energy is only ever lost, whatever the joints do one by one.
+    A row of S says how fast a motor turns with each joint. What it takes is v times the bracket, which is never
+    negative, so that energy is only ever lost, whatever the joints do one by one. Below v₀ the root is rounded off.
     """
 
     raw_dry: Float[Array, " k"]
     raw_viscous: Float[Array, " k"]
+    raw_root: Float[Array, " k"]
     rows: tuple[tuple[float, ...], ...] = eqx.field(static=True)
     slow: float = eqx.field(static=True)
 
     @classmethod
     def of(
-        cls, dry: ArrayLike, viscous: ArrayLike, rows: Sequence[Sequence[float | int]], slow: float | int = 0.05
+        cls,
+        dry: ArrayLike,
+        viscous: ArrayLike,
+        rows: Sequence[Sequence[float | int]],
+        slow: float | int = 0.05,
+        root: ArrayLike = 0.0,
     ) -> "Coupling":
-        """From f and μ, one for all motors or one for each, the rows of S, and v₀, where dry friction is reached."""
+        """From f, μ and c, one for all motors or one for each, the rows of S, and v₀, where dry friction is reached."""
         given = tuple(tuple(map(float, row)) for row in rows)
         if not given or len({len(row) for row in given}) != 1 or not all(map(any, given)):
             raise ValueError(f"coupling: rows are {list(map(list, given))}; give one row a motor, one number a joint")
         if not 0 < slow < np.inf:
             raise ValueError(f"coupling: slow is {slow:g}; give a finite speed above zero")
         count = len(given)
-        return cls(raw_per_joint("dry", dry, count), raw_per_joint("viscous", viscous, count), given, float(slow))
+        return cls(
+            raw_per_joint("dry", dry, count),
+            raw_per_joint("viscous", viscous, count),
+            raw_per_joint("root", root, count),
+            given,
+            float(slow),
+        )
 
     @property
     def num_joints(self) -> int:
@@ -56,14 +68,21 @@ class Coupling(AbstractActuator):
         """μ of each motor, in N·m·s/rad."""
         return positive(self.raw_viscous)
 
+    @property
+    def root(self) -> Float[Array, " k"]:
+        """c of each motor, in N·m·√(s/rad)."""
+        return positive(self.raw_root)
+
     def shared(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         turns = jnp.asarray(np.array(self.rows), qd.dtype)
         speed = turns @ qd
-        return -turns.T @ (self.dry * jnp.tanh(speed / self.slow) + self.viscous * speed)
+        rounded = jnp.sqrt(jnp.sqrt(speed**2 + self.slow**2))
+        return -turns.T @ (self.dry * jnp.tanh(speed / self.slow) + self.root * speed / rounded + self.viscous * speed)
 
     def physical(self) -> list[Quantity]:
         felt = np.abs(np.array(self.rows)).T  # what a joint feels that moves alone
         return [
             Quantity("coupled dry friction", "N·m", jnp.asarray(felt, self.raw_dry.dtype) @ self.dry),
             Quantity("coupled viscous friction", "N·m·s/rad", jnp.asarray(felt, self.raw_dry.dtype) @ self.viscous),
+            Quantity("coupled friction of grease", "N·m·√(s/rad)", jnp.asarray(felt, self.raw_dry.dtype) @ self.root),
         ]

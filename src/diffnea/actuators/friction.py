@@ -1,4 +1,4 @@
-"""Friction in closed form: viscous, and Stribeck's curve of dry friction beside it."""
+"""Friction in closed form: viscous, Stribeck's curve of dry friction beside it, and grease, which thins with speed."""
 
 from typing import final
 
@@ -9,6 +9,8 @@ from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resi
 from diffnea.actuators.coefficients import positive, raw_per_joint
 
 DAMPING = "N·m·s/rad"
+# Below this speed, in rad/s or m/s, the root is rounded off: its slope would be infinite at rest.
+ROUNDED = 1e-4
 
 
 @final
@@ -110,3 +112,36 @@ class Stribeck(AbstractActuator):
             Quantity("Stribeck velocity", "rad/s", 1 / jnp.sqrt(self.shape)),
             Quantity("viscous friction", DAMPING, self.viscous),
         ]
+
+
+@final
+class Grease(AbstractActuator):
+    """`τ = u − sign(q̇) c √|q̇|`, c ≥ 0: friction that grows ever more slowly with speed, as of grease in gears."""
+
+    raw: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, root: ArrayLike, num_joints: int | None = None) -> "Grease":
+        """From c, one for all joints or one for each."""
+        return cls(raw_per_joint("root", root, num_joints))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def root(self) -> Float[Array, " n"]:
+        """c, in N·m·√(s/rad) or N·√(s/m)."""
+        return positive(self.raw)
+
+    def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
+        # As dry friction times q̇²/(q̇² + ε²)^¾, which is √|q̇| but for the slowest speeds, and 0 at rest.
+        speed = jnp.sqrt(qd**2 + ROUNDED**2)
+        return Resistance(self.root * qd**2 / (speed * jnp.sqrt(speed)), jnp.zeros_like(qd))
+
+    def physical(self) -> list[Quantity]:
+        return [Quantity("friction of grease", "N·m·√(s/rad)", self.root)]

@@ -14,7 +14,7 @@ from diffnea.actuators.coefficients import static
 from diffnea.actuators.combined import combine
 from diffnea.actuators.coupling import Coupling
 from diffnea.actuators.drives import Delay, Driven, Gain, Motor, Truths, checked
-from diffnea.actuators.friction import Stribeck, Viscous
+from diffnea.actuators.friction import Grease, Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
 from diffnea.actuators.offset import Offset
 from diffnea.robot import Robot
@@ -29,7 +29,7 @@ DRY_DECELERATION = 1.0
 DAMPING_RATE = 0.1
 FULL_ACCELERATION = 10.0
 # Parts that contain another: together, the other's coefficients could not be told apart.
-CONTAINS = {"stribeck": "viscous", "nn-torque": "nn-residual"}
+CONTAINS = {"stribeck": "viscous", "nn-torque": "nn-residual", "offset": "constant"}
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,11 @@ def _stribeck(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Stribeck:
     return Stribeck.of(1.2 * dry, dry, start.viscous, shape)
 
 
+def _grease(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Grease:
+    """A tenth of the dry friction, at the usual speed."""
+    return Grease.of(0.1 * np.asarray(start.dry) / np.sqrt(start.scales.speed))
+
+
 def _delay(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Delay:
     count = start.num_joints
     return Delay.of(0.5 if sizes.shared_delay else np.full(count, 0.5), count, sizes.most_delay)
@@ -95,7 +100,7 @@ def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
     turned = np.abs(rows) / np.abs(rows).sum(1, keepdims=True)
     slow = float(np.min(start.scales.speed)) / 100
     dry, viscous = (0.1 * turned @ np.asarray(of_joints) for of_joints in (start.dry, start.viscous))
-    return Coupling.of(dry, viscous, rows.tolist(), slow)
+    return Coupling.of(dry, viscous, rows.tolist(), slow, 0.1 * dry / np.sqrt(100 * slow))
 
 
 BUILDERS: dict[str, Builder] = {
@@ -112,6 +117,9 @@ BUILDERS: dict[str, Builder] = {
     "delay": _delay,
     "coupling": _coupling,
     "gain": lambda start, sizes, key: Gain.of(start.gain, sizes.saturation, start.driven),
+    # Keys of random starts go by place: what is new comes last.
+    "grease": _grease,
+    "constant": lambda start, sizes, key: Offset.none(start.num_joints, 0),
 }
 NAMES = tuple(BUILDERS)
 

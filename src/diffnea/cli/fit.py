@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from json import loads
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,7 +39,8 @@ class Fit:
     joints: tuple[str, ...] = ()
     """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = "ideal"
-    """Parts joined by +: ideal viscous stribeck nn-friction nn-residual nn-torque motor offset delay gain coupling."""
+    """Parts joined by +: ideal viscous stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain
+    coupling."""
     set: tuple[str, ...] = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""
@@ -126,6 +128,7 @@ class Fit:
             "unknown": list(fit.unknown),
             "table": fit.table.to_dicts(),
             "notes": list(fit.notes),
+            "lacking": loads((Path(self.out) / "fit.json").read_text(encoding="utf-8")).get("not_in_robot_files", []),
             "files": sorted(path.name for path in Path(self.out).iterdir() if not path.name.startswith(".")),
             "names": list(dict.fromkeys(names)),
         }

@@ -20,6 +20,8 @@ def fit_in_words(result: dict[str, Any]) -> str:
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
     lines += [*errors(result), "", *known(result["identifiable"]), *unknown(result["unknown"]), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
+    if result["lacking"]:
+        lines += ["robot files have no place for", *(f"  {each}" for each in result["lacking"])]
     return "\n".join(lines)
 
 
@@ -40,10 +42,18 @@ def errors(result: dict[str, Any]) -> list[str]:
     for k, horizon in enumerate(fit["horizons"]):
         ours, before = (part["error_joints"][k] for part in (fit, start))
         rows.append([f"{horizon:g} s: typical error", *_lengths(ours, result), ", ".join(_lengths(before, result))])
+    if fit["torque_joints"]:
+        ours, before = ([_explained(share) for share in side["torque_joints"]] for side in (fit, start))
+        rows.append(["torque explained", *ours, ", ".join(before)])
     lines = columns(rows)
     if fit["diverged"]:
         lines.append(f"{fit['diverged']} of {fit['windows']} predictions leave all bounds")
     return lines
+
+
+def _explained(left: float) -> str:
+    """Of a variance; a joint that is not driven has none."""
+    return f"{max(0.0, 1 - left):.1%}" if left == left else "–"
 
 
 def _lengths(values: Sequence[float], result: dict[str, Any]) -> list[str]:

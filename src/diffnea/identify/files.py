@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from diffnea.actuators import Combined, Stribeck, Viscous
 from diffnea.formats import RobotFileError, save_robot
 from diffnea.identify import modules
 from diffnea.identify.combinations import Combination
+from diffnea.identify.exported import exported
 from diffnea.identify.fit import Fit
 from diffnea.identify.held_out import HeldOut, from_arrays, to_arrays
 from diffnea.identify.knowledge import Knowledge
@@ -28,6 +28,7 @@ from diffnea.robot import Robot
 
 FORMAT = 1
 FIT, WEIGHTS, HELD_OUT = "fit.json", "weights.npz", "held_out.npz"
+ROBOTS = ("identified.urdf", "identified.xml")
 
 
 class FitFileError(ValueError):
@@ -47,7 +48,9 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
     content["held_out"] = None if fit.held_out is None else _kept(fit.held_out, arrays, out)
     _place(out / WEIGHTS, lambda path: np.savez(path, **arrays))  # pyright: ignore[reportArgumentType]
     if isinstance(fit.consistent, Model):
-        content["robot_files"] = _robots(fit.consistent, out)
+        with double_precision():
+            whole = exported(fit.consistent, fit.held_out)
+            content |= {"robot_files": _robots(whole.robot, out), "not_in_robot_files": list(whole.lacking)}
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     _place(out / FIT, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -109,30 +112,15 @@ def _number(value: Any) -> Any:
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
-def exported(model: Model) -> Robot:
-    """The robot with the friction that was learned, where a robot file has a place for it."""
-    actuator = model.actuator
-    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
-    robot = model.robot
-    for part in parts:
-        if isinstance(part, Viscous):
-            robot = replace(robot, damping=part.viscous)
-        if isinstance(part, Stribeck):
-            robot = replace(robot, damping=part.viscous, friction=part.kinetic)
-    return robot
-
-
-def _robots(model: Model, out: Path) -> dict[str, str]:
+def _robots(robot: Robot, out: Path) -> dict[str, str]:
     """The robot in both formats; a robot that one of them cannot hold leaves a word instead."""
     said = {}
-    with double_precision():
-        robot = exported(model)
-        for name in ("identified.urdf", "identified.xml"):
-            try:
-                save_robot(robot, out / name)
-                said[name] = "written"
-            except (RobotFileError, ValueError) as error:
-                said[name] = f"not written: {error}"
+    for name in ROBOTS:
+        try:
+            save_robot(robot, out / name)
+            said[name] = "written"
+        except (RobotFileError, ValueError) as error:
+            said[name] = f"not written: {error}"
     return said
 
 
@@ -177,7 +165,7 @@ def _nan(each: dict[str, Any]) -> dict[str, Any]:
 
 def _score(part: dict[str, Any]) -> Score:
     rows = tuple(tuple(row) for row in part["error_joints"])
-    lists = {key: tuple(part[key]) for key in ("nmse_joints", "horizons", "error")}
+    lists = {key: tuple(part.get(key, ())) for key in ("nmse_joints", "horizons", "error", "torque_joints")}
     return Score(**{**part, **lists, "error_joints": rows})
 
 

@@ -19,7 +19,9 @@ from diffnea.identify.linear import FRICTION, regress
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.precision import double_precision, is_double
 from diffnea.identify.progress import Watch, stage, watched
-from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, windows
+from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, torque_nmse, windows
+from diffnea.identify.shrinkage import shrunk
+from diffnea.identify.standstill import held
 from diffnea.identify.starts import near, random_starts
 from diffnea.identify.table import Table
 from diffnea.identify.unknowns import LEARN, Unknowns, late, unknowns
@@ -207,6 +209,9 @@ class _Plan:
             return self._linear(free, parts, before, weight)
         with stage("searching"):
             found = self._search(self._task(free, parts, weight))
+        if found.finite and self._trusting(free, parts):
+            with stage("weighing the robot file"):
+                found = shrunk(found, free, self._known(parts.fitted), weight, self.loss)
         if not found.finite:
             problems = ["the loss is not finite at any start; look at the data and at the start's numbers"]
         return self._result(free, parts, before, found, weight, problems)
@@ -217,7 +222,7 @@ class _Plan:
             raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
         if set(free.learned) - {"inertia", "actuator"} or self.chosen.links is not None or self.chosen.known:
             raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and the like out")
-        found = regress(before.robot, self.actuator, parts.fitted, weight, free.learned)
+        found = regress(before.robot, self.actuator, held(parts.fitted, before.robot), weight, free.learned)
         notes = (f"regression: {found.rank} of {free.size} directions are determined",)
         if not found.physical:
             notes = (
@@ -252,19 +257,29 @@ class _Plan:
         most = late(free)
         count = self.starts or (STARTS_OF_MANY if free.size > MANY_NUMBERS else STARTS_OF_FEW)
         draw = random_starts if self.start == "random" else near
+        train, validation, fitted = (self._known(each) for each in (parts.train, parts.validation, parts.fitted))
         return search.Task(
             loss="acceleration" if self.loss == "trajectory" else self.loss,
             free=free,
-            train=batch(parts.train, most, weight),
-            validation=batch(parts.validation, most, weight),
-            rows=equations(parts.fitted, most, weight),
-            whole=batch(parts.fitted, most, weight),
+            train=batch(train, most, weight),
+            validation=batch(validation, most, weight),
+            rows=equations(fitted, most, weight),
+            whole=batch(fitted, most, weight),
             starts=draw(free, self.seed, count),
             prior=self._prior(free),
             seed=self.seed,
             robust=bool(self.robust),
             torque=self._torque_weight(free, parts),
+            rough=self.loss == "trajectory" and self._prior(free) is not None,
         )
+
+    def _known(self, tracks: Sequence[Track]) -> Sequence[Track]:
+        """The motion as a loss may see it: inverse dynamics know how a joint came to rest."""
+        return held(tracks, self.given) if self.loss == "torque" else tracks
+
+    def _trusting(self, free: Unknowns, parts: Split) -> bool:
+        """Whether the robot file may be worth something beside the data: torques of recordings, from its numbers."""
+        return self.loss == "torque" and parts.timed and self._prior(free) is not None and "inertia" in free.learned
 
     def _prior(self, free: Unknowns) -> np.ndarray | None:
         """The robot as given, where it may be known."""
@@ -299,7 +314,7 @@ class _Plan:
     def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: "_Outcome", problems: list[str]) -> Fit:
         with stage("judging"):
             cut = windows(parts.test, _spread(parts.fitted))
-            metrics = _metrics(outcome.model, before, parts.test, cut)
+            metrics = _metrics(outcome.model, before, parts.test, cut, self.loss == "torque")
         return Fit(
             model=outcome.model,
             metrics=metrics,
@@ -348,5 +363,9 @@ def _joint_names(given: Any) -> tuple[str, ...]:
     return given.joint_names if isinstance(given, Robot) else tuple(map(str, range(given.num_joints)))
 
 
-def _metrics(model: Any, before: Any, tracks: Sequence[Track], cut: Windows | None) -> Metrics:
-    return Metrics(score(model, tracks, cut), score(before, tracks, cut), constant_velocity(cut), standing_still(cut))
+def _metrics(model: Any, before: Any, tracks: Sequence[Track], cut: Windows | None, torques: bool) -> Metrics:
+    sides = [score(each, tracks, cut) for each in (model, before)]
+    if torques:
+        found = [tuple(map(float, torque_nmse(each, tracks))) for each in (model, before)]
+        sides = [replace(side, torque_joints=torque) for side, torque in zip(sides, found, strict=True)]
+    return Metrics(sides[0], sides[1], constant_velocity(cut), standing_still(cut))

@@ -15,6 +15,7 @@ from diffnea.identify.regrouping import Echelon, echelon, unscaled
 from diffnea.identify.scale import divided, divided_observable, reference_force
 from diffnea.identify.structure import structural_jacobian
 from diffnea.identify.uncertainty import Noise, noise, uncertainty
+from diffnea.identify.zero_positions import zero_positions
 from diffnea.models import Model
 
 # Columns closer than this to a sum of others are that sum: exact derivatives differ from it by rounding only.
@@ -146,7 +147,7 @@ def _combinations(problem: Linearised, view: _View, model: Model, estimate: Esti
     if view.reference is not None:
         seen = [divided_observable(each, coordinates, view.reference) for each in seen]
     if kinematics:
-        return _chosen(coordinates, seen, estimate, model)
+        return _chosen(coordinates, [*zero_positions(problem, coordinates, model), *seen], estimate, model)
     rows = [row for row, i in enumerate(estimate.own) if _named(coordinates.entries[i])]
     return [_sum(coordinates, estimate, row, seen, model) for row in rows]
 

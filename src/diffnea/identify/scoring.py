@@ -1,15 +1,18 @@
 """How good a model is on data that were not fitted: roll-outs from measured states, and accelerations."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
+from diffnea import dynamics
 from diffnea.actuators import Combined, Delay, Ideal, combine
+from diffnea.batches import batched
 from diffnea.identify.data import Track
+from diffnea.identify.standstill import held
 from diffnea.models import AbstractModel, Model
 from diffnea.rollout import rollout
 from diffnea.rollout.delay import delayed
@@ -17,6 +20,10 @@ from diffnea.rollout.delay import delayed
 HORIZONS = (0.1, 0.5, 1.0, 2.0)  # seconds
 STRIDE = 0.25  # seconds between the starts of windows
 MOST_WINDOWS = 128
+# Steps of all windows together: fast recordings have long windows, and fewer of them tell as much.
+MOST_STEPS = 256_000
+# Recordings whose rates differ by less than this share are rolled out together, at the rate of the first.
+SAME_RATE = 1e-4
 # An error of this many standard deviations of a joint's motion is no prediction any more; of this many, a good one.
 LOST, GOOD = 10.0, 0.1
 
@@ -32,6 +39,12 @@ class Windows:
     dt: float
     places: tuple[tuple[int, int], ...]  # track and sample at which each begins
     spread: Float[np.ndarray, " n"]  # standard deviation of each joint's position
+    others: tuple["Windows", ...] = ()  # of recordings at other rates
+
+    @property
+    def rates(self) -> tuple["Windows", ...]:
+        """The windows of every rate: these, and the others."""
+        return (self, *self.others)
 
 
 @dataclass(frozen=True)
@@ -46,6 +59,7 @@ class Score:
     good_for: float | None  # seconds until the error is 10 % of the spread, median
     diverged: int
     windows: int
+    torque_joints: tuple[float, ...] = ()  # nMSE of torques, where these were fitted
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -63,24 +77,53 @@ def windows(
     seconds: float = HORIZONS[-1],
     stride: float = STRIDE,
 ) -> Windows | None:
-    """Windows of up to `seconds`, one every `stride` seconds; None where there is nothing to roll out."""
-    if not tracks or tracks[0].dt is None:
-        return None
-    dt = tracks[0].dt
-    alike = [k for k, track in enumerate(tracks) if track.dt is not None and abs(track.dt - dt) < 1e-6 * dt]
-    longest = max(len(tracks[k]) for k in alike)
+    """Windows of up to `seconds`, one every `stride` seconds; None where there is nothing to roll out.
+
+    The rate with the most windows goes first, those of other rates are its `others`.
+    """
+    found = [(group, *_places(tracks, group, seconds, stride)) for group in _by_rate(tracks)]
+    found = sorted((each for each in found if each[2]), key=lambda each: -len(each[2]))
+    total = sum(len(places) for _, _, places in found)
+    cuts = []
+    for group, steps, places in found:
+        most = min(max(1, MOST_WINDOWS * len(places) // total), max(8, MOST_STEPS // steps))
+        chosen = [places[i] for i in np.unique(np.linspace(0, len(places) - 1, most).astype(int))]
+        cuts.append(_cut(tracks, chosen, steps, float(tracks[group[0]].dt or 0.0), spread))
+    return replace(cuts[0], others=tuple(cuts[1:])) if cuts else None
+
+
+def _by_rate(tracks: Sequence[Track]) -> list[list[int]]:
+    """Which tracks are sampled alike."""
+    groups: list[list[int]] = []
+    for k, track in enumerate(tracks):
+        if track.dt is None:
+            continue
+        alike = [group for group in groups if abs(track.dt / (tracks[group[0]].dt or np.inf) - 1) < SAME_RATE]
+        if alike:
+            alike[0].append(k)
+        else:
+            groups.append([k])
+    return groups
+
+
+def _places(
+    tracks: Sequence[Track], group: list[int], seconds: float, stride: float
+) -> tuple[int, list[tuple[int, int]]]:
+    """The steps of a window, and where windows of one rate begin."""
+    dt, longest = float(tracks[group[0]].dt or 0.0), max(len(tracks[k]) for k in group)
     steps = min(samples(seconds, dt) + 1, max(longest // 2, min(longest, 8)))
     every = max(1, samples(stride, dt))
-    places = [(k, start) for k in alike for start in range(0, len(tracks[k]) - steps + 1, every)]
-    if not places or steps < 3:
-        return None
-    chosen = [places[i] for i in np.unique(np.linspace(0, len(places) - 1, MOST_WINDOWS).astype(int))]
+    return steps, [(k, start) for k in group for start in range(0, len(tracks[k]) - steps + 1, every) if steps >= 3]
 
-    def cut(key: str, length: int) -> np.ndarray:
-        return np.stack([getattr(tracks[k], key)[start : start + length] for k, start in chosen])
 
-    first = cut("q", 1)[:, 0], cut("qd", 1)[:, 0]
-    return Windows(*first, cut("u", steps), cut("measured", steps), dt, tuple(chosen), spread)
+def _cut(
+    tracks: Sequence[Track], places: list[tuple[int, int]], steps: int, dt: float, spread: Float[np.ndarray, " n"]
+) -> Windows:
+    def part(key: str, length: int) -> np.ndarray:
+        return np.stack([getattr(tracks[k], key)[start : start + length] for k, start in places])
+
+    first = part("q", 1)[:, 0], part("qd", 1)[:, 0]
+    return Windows(*first, part("u", steps), part("measured", steps), dt, tuple(places), spread)
 
 
 def predict(model: AbstractModel, tracks: Sequence[Track], cut: Windows) -> tuple[np.ndarray, np.ndarray]:
@@ -116,24 +159,27 @@ def score(model: AbstractModel, tracks: Sequence[Track], cut: Windows | None) ->
     joints, mean = tuple(map(float, nmse)), float(np.mean(nmse))
     if cut is None:
         return Score(mean, joints, (), (), (), None, 0, 0)
-    positions, finite = predict(model, tracks, cut)
-    return _of_positions(positions, finite, cut, mean, joints)
+    runs = [_Run(*predict(model, tracks, each), each) for each in cut.rates]
+    return _of_runs(runs, mean, joints)
 
 
 def constant_velocity(cut: Windows | None) -> Score | None:
     """The errors of a guess that needs no model: the joints go on as they go."""
-    return None if cut is None else _guess(cut, cut.qd0)
+    return None if cut is None else _guess(cut, lambda each: each.qd0)
 
 
 def standing_still(cut: Windows | None) -> Score | None:
     """The errors of the other such guess: the joints stay where they are."""
-    return None if cut is None else _guess(cut, np.zeros_like(cut.qd0))
+    return None if cut is None else _guess(cut, lambda each: np.zeros_like(each.qd0))
 
 
-def _guess(cut: Windows, velocity: np.ndarray) -> Score:
-    time = cut.dt * np.arange(cut.u.shape[1])
-    positions = cut.q0[:, None] + velocity[:, None] * time[None, :, None]
-    return _of_positions(positions, np.ones(len(cut.q0), bool), cut, None, ())
+def _guess(cut: Windows, velocity: Callable[[Windows], np.ndarray]) -> Score:
+    runs = []
+    for each in cut.rates:
+        time = each.dt * np.arange(each.u.shape[1])
+        positions = each.q0[:, None] + velocity(each)[:, None] * time[None, :, None]
+        runs.append(_Run(positions, np.ones(len(each.q0), bool), each))
+    return _of_runs(runs, None, ())
 
 
 def acceleration_nmse(model: AbstractModel, tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
@@ -149,6 +195,25 @@ def acceleration_nmse(model: AbstractModel, tracks: Sequence[Track]) -> Float[np
     return error / np.where(variance > 0, variance, 1.0)
 
 
+def torque_nmse(model: Model, tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
+    """Mean squared error of torques by the variance of what is commanded, joint by joint; NaN where nothing is."""
+    prompt, late = without_delay(model)
+    errors, driven = [], []
+    for track in held(tracks, model.robot):
+        u = track.u if late is None else np.asarray(delayed(jnp.asarray(track.u), *late))
+        found = batched(_torques, prompt, q=track.q, qd=track.qd, qdd=track.qdd, u=u)
+        errors.append(np.asarray(found[0]))
+        driven.append(np.asarray(found[1]))
+    variance = np.var(np.concatenate(driven), axis=0)
+    error = np.mean(np.square(np.concatenate(errors)), axis=0)
+    return np.where(variance > 0, error / np.where(variance > 0, variance, 1.0), np.nan)
+
+
+def _torques(model: Model, q: Array, qd: Array, qdd: Array, u: Array) -> tuple[Array, Array]:
+    """What is left, and what the command brings."""
+    return dynamics.rnea(model.robot, q, qd, qdd) - model.actuator(u, q, qd), model.actuator.drive(u, q, qd)
+
+
 def window_errors(positions: np.ndarray, cut: Windows, horizon: float) -> Float[np.ndarray, "window n"]:
     """Root mean square of each window's error up to the horizon, joint by joint, in rad or m."""
     steps = samples(horizon, cut.dt) + 1
@@ -156,18 +221,51 @@ def window_errors(positions: np.ndarray, cut: Windows, horizon: float) -> Float[
     return np.sqrt(np.mean(np.square(wrong), axis=1))
 
 
-def _of_positions(positions, finite, cut: Windows, mean: float | None, joints: tuple[float, ...]) -> Score:
-    reached = (cut.u.shape[1] - 1) * cut.dt
-    horizons = tuple(h for h in HORIZONS if h <= reached * (1 + 1e-6)) or (round(reached, 6),)
-    wrong = np.where(finite[:, None, None], positions - cut.measured, np.inf)
-    share = np.abs(wrong) / cut.spread
-    each = [window_errors(np.where(finite[:, None, None], positions, np.inf), cut, h) for h in horizons]
-    normal = [np.median(np.sqrt(np.mean(np.square(e / cut.spread), axis=1))) for e in each]
-    worst = share.max(axis=2)
-    bad = worst > GOOD
-    first = np.where(bad.max(axis=1), bad.argmax(axis=1), worst.shape[1] - 1) * cut.dt
-    lost = int((~finite | (worst.max(axis=1) > LOST)).sum())
-    per_joint = tuple(tuple(map(float, np.median(e, axis=0))) for e in each)
+@dataclass(frozen=True)
+class _Run:
+    """Predicted positions of windows of one rate, and which stayed finite."""
+
+    positions: Float[np.ndarray, "window time n"]
+    finite: np.ndarray
+    cut: Windows
+
+    @property
+    def reached(self) -> float:
+        """Seconds."""
+        return (self.cut.u.shape[1] - 1) * self.cut.dt * (1 + 1e-6)
+
+    def errors(self, horizon: float) -> Float[np.ndarray, "window n"]:
+        """By window and joint."""
+        return window_errors(np.where(self.finite[:, None, None], self.positions, np.inf), self.cut, horizon)
+
+    def worst(self) -> Float[np.ndarray, "window time"]:
+        """Of all joints, as a share of their spread."""
+        wrong = np.where(self.finite[:, None, None], self.positions - self.cut.measured, np.inf)
+        return (np.abs(wrong) / self.cut.spread).max(axis=2)
+
+    def good_for(self) -> Float[np.ndarray, " window"]:
+        """Seconds until a window's error is no longer good."""
+        bad = self.worst() > GOOD
+        return np.where(bad.max(axis=1), bad.argmax(axis=1), bad.shape[1] - 1) * self.cut.dt
+
+    def lost(self) -> int:
+        """How many windows are no prediction any more."""
+        return int((~self.finite | (self.worst().max(axis=1) > LOST)).sum())
+
+
+def _of_runs(runs: Sequence[_Run], mean: float | None, joints: tuple[float, ...]) -> Score:
+    """All windows count alike, whatever their rate; a horizon is judged by those that reach it."""
+    longest = max(run.reached for run in runs)
+    horizons = tuple(h for h in HORIZONS if h <= longest) or (round(longest / (1 + 1e-6), 6),)
+    each = [np.concatenate([run.errors(h) for run in runs if h <= run.reached]) for h in horizons]
+    normal = [np.median(np.sqrt(np.mean(np.square(e / runs[0].cut.spread), axis=1))) for e in each]
     return Score(
-        mean, joints, horizons, tuple(map(float, normal)), per_joint, float(np.median(first)), lost, len(finite)
+        nmse=mean,
+        nmse_joints=joints,
+        horizons=horizons,
+        error=tuple(map(float, normal)),
+        error_joints=tuple(tuple(map(float, np.median(e, axis=0))) for e in each),
+        good_for=float(np.median(np.concatenate([run.good_for() for run in runs]))),
+        diverged=sum(run.lost() for run in runs),
+        windows=sum(len(run.finite) for run in runs),
     )

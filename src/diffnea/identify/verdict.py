@@ -78,14 +78,21 @@ def judge(metrics: Metrics, problems: Sequence[str], notes: Sequence[str], joint
     if not np.isfinite(fit.nmse if fit.nmse is not None else np.nan):
         return Verdict(FAILED, ["predictions on the data kept back are not finite", *notes])
     puzzled = [
-        f'only {max(0.0, 1 - nmse):.0%} of the acceleration of joint "{joint}" is explained on data kept back; '
+        f'only {max(0.0, 1 - nmse):.0%} of the {what} of joint "{joint}" is explained on data kept back; '
         "the model lacks something, or these are not data of this robot"
-        for joint, nmse in zip(joint_names, fit.nmse_joints, strict=True)
+        for joint, (what, nmse) in zip(joint_names, _unexplained(fit), strict=True)
         if nmse > 1 - EXPLAINED
     ]
     if not fit.horizons:
         return _by_acceleration(metrics, puzzled, notes)
     return _by_rollouts(metrics, puzzled, notes)
+
+
+def _unexplained(fit: Score) -> list[tuple[str, float]]:
+    """Of each joint what was compared, and its nMSE: torque where that was fitted and commanded."""
+    torques = fit.torque_joints or (np.nan,) * len(fit.nmse_joints)
+    pairs = zip(torques, fit.nmse_joints, strict=True)
+    return [("acceleration", a) if np.isnan(torque) else ("torque", torque) for torque, a in pairs]
 
 
 def _by_acceleration(metrics: Metrics, puzzled: list[str], notes: Sequence[str]) -> Verdict:

@@ -11,7 +11,7 @@ import numpy as np
 from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import LEAST
 from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, load_model, motion, shift
-from diffnea.formats.mjcf.text import FRESH, Text, inertial_attributes, quaternion, tag, where, widened
+from diffnea.formats.mjcf.text import FRESH, HARD_FRICTION, Text, inertial_attributes, quaternion, tag, where, widened
 from diffnea.formats.xml_text import Element, format_numbers, parse
 
 _ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
@@ -143,6 +143,8 @@ class _Change:
             self.text.set(element, "axis", made.frame[:3, :3].T @ new.axis)
         if new.friction != old.friction:
             self.text.set(element, "frictionloss", new.friction)
+            if new.friction and made.soft:
+                self.text.set(element, "solreffriction", HARD_FRICTION)
         # What actuators add goes with the square of the gear.
         reflected = made.reflected * (new.gear / old.gear) ** 2 if regeared and old.gear else made.reflected
         if new.armature != old.armature or (regeared and reflected[0]):

@@ -26,6 +26,8 @@ from diffnea.formats.mjcf.compiler import (
 from diffnea.formats.xml_text import Document
 
 WORLD = "world"
+# How MuJoCo holds constraints where a file says nothing: time constant in s, damping ratio.
+DEFAULT_SOLREF = (0.02, 1.0)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class ModelJoint:
     effort_limited: bool
     damping: np.ndarray  # per speed, speed squared, speed cubed
     friction: float
+    soft: bool  # its dry friction yields as MuJoCo has it by default
     armature: float
     reflected: np.ndarray  # armature and damping that actuators add to the joint's own
     frame: np.ndarray
@@ -237,6 +240,7 @@ def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: 
         effort_limited=limited,
         damping=np.append(model.dof_damping[dof], _optional(model, "dof_dampingpoly", model.nv, 2)[dof]),
         friction=float(model.dof_frictionloss[dof]),
+        soft=bool(np.array_equal(model.dof_solref[dof], DEFAULT_SOLREF)),
         armature=float(model.dof_armature[dof]),
         reflected=_reflected(model, j),
         frame=frame,

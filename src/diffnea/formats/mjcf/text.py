@@ -14,6 +14,9 @@ from diffnea.formats.mjcf.compiler import ROUNDING_OFF, SLIVER
 from diffnea.formats.xml_text import Document, Edits, Element, format_numbers, parse
 
 FRESH = "save with fresh=True to write a new file"
+# MuJoCo lets joints creep for 20 ms before its dry friction holds. With this it holds as soon as a time step allows: of
+# time constants below two steps MuJoCo makes two steps.
+HARD_FRICTION = (1e-4, 1.0)
 # Products of inertia below this share of the largest moment are rounding.
 _SAME_AXES = 1e-15
 

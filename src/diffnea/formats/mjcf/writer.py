@@ -9,7 +9,7 @@ import numpy as np
 from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import LEAST
 from diffnea.formats.mjcf.model import WORLD, shift
-from diffnea.formats.mjcf.text import inertial_attributes, quaternion, refusal, tag, widened
+from diffnea.formats.mjcf.text import HARD_FRICTION, inertial_attributes, quaternion, refusal, tag, widened
 
 
 def render(description: Description) -> bytes:
@@ -146,6 +146,8 @@ def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
         values["range"] = widened(joint.lower, joint.upper)
     numbers = {"damping": joint.damping, "frictionloss": joint.friction, "armature": joint.armature}
     values |= {name: number for name, number in numbers.items() if number}
+    if joint.friction:
+        values["solreffriction"] = HARD_FRICTION
     if np.isfinite(joint.effort):
         values["actuatorfrcrange"] = widened(-joint.effort, joint.effort)
     return tag("joint", **values)

@@ -1,0 +1,56 @@
+"""Standstill: which way friction holds a joint that rests, told from how it last moved.
+
+At rest dry friction has no sign of its own, and a measured velocity is noise. What it holds is left from the motion
+before. Prandtl's element says how much: a spring that gives by a small length before it slides, so that a joint that
+has come back by twice that length holds the other way. Inverse dynamics know the motion's past and can use it; a state
+alone cannot.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.data import Track
+from diffnea.robot import Robot
+
+# The spring gives by so many radians, or metres at joints that slide: bearings and gears give by about that before
+# they slip. Where positions are noisy, by this many times their noise.
+GIVES, GIVES_SLIDING, NOISE = 5e-5, 5e-6, 4.0
+# Below this share of its highest speed a joint rests.
+SLOW = 0.005
+
+
+def held(tracks: Sequence[Track], robot: Robot) -> tuple[Track, ...]:
+    """The same motion, with velocities at rest that point the way friction holds; samples without order stay."""
+    return tuple(track if track.dt is None else _held(track, robot) for track in tracks)
+
+
+def _held(track: Track, robot: Robot) -> Track:
+    noise = track.noise * track.q.std(0)
+    found = replace(track, qd=at_rest(robot, track.q, track.qd, noise))
+    if track.terms is None:
+        return found
+    return replace(found, terms=replace(track.terms, qd=at_rest(robot, track.terms.q, track.terms.qd, noise)))
+
+
+def at_rest(
+    robot: Robot,
+    q: Float[np.ndarray, "time n"],
+    qd: Float[np.ndarray, "time n"],
+    noise: Float[np.ndarray, " n"] | float = 0.0,
+) -> Float[np.ndarray, "time n"]:
+    """Velocities, small ones replaced by the spring's stretch; `noise` is that of positions, in rad or m."""
+    length = np.maximum(np.where(robot.tree.revolute, GIVES, GIVES_SLIDING), NOISE * noise)
+    slow = SLOW * np.abs(qd).max(axis=0)
+    return np.where(np.abs(qd) < slow, slow * _stretch(q, length), qd)
+
+
+def _stretch(q: Float[np.ndarray, "time n"], length: Float[np.ndarray, " n"]) -> Float[np.ndarray, "time n"]:
+    """From −1 to 1: the way from a slider that follows when the spring is fully stretched."""
+    slider, found = q[0], np.zeros_like(q)
+    for k in range(1, len(q)):
+        slider = np.clip(slider, q[k] - length, q[k] + length)
+        found[k] = q[k] - slider
+    return found / length
