@@ -72,7 +72,8 @@ def test_only_the_changed_numbers_change(machine, machine_file):
         "<option gravity=\"0 0 -1.625\"  timestep='0.002' />   <!-- tilted -->",
         '<joint name="x" type="slide" axis="1 0 0" pos="0.1 0 0" range="-1 2" ref="0.3" armature="0.125"'
         ' actuatorfrcrange="-40 40" actuatorfrclimited="true"/>',
-        '<joint name="yaw" pos="0.1 0.2 0" ref="30" frictionloss="0.5" solreffriction="0.0001 1"/>',
+        '<joint name="yaw" pos="0.1 0.2 0" ref="30" frictionloss="0.5" solreffriction="0.0001 1" '
+        'solimpfriction="0.9999 0.9999 0.001 0.5 2"/>',
         '<joint name="pitch"   class="heavy" pos="0 0 -0.1" range="-90 59.99999999999999"/>   '
         "<!-- three joints, one body -->",
         '<joint name="elbow" class="heavy" pos="0 0 0.05" damping="0.75"/>',

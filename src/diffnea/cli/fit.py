@@ -39,8 +39,8 @@ class Fit:
     joints: tuple[str, ...] = ()
     """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = "ideal"
-    """Parts joined by +: ideal viscous stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain
-    coupling."""
+    """Parts joined by +: ideal viscous stribeck grease nn-friction nn-residual nn-torque motor constant offset delay
+    gain coupling."""
     set: tuple[str, ...] = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""

@@ -144,7 +144,8 @@ class _Change:
         if new.friction != old.friction:
             self.text.set(element, "frictionloss", new.friction)
             if new.friction and made.soft:
-                self.text.set(element, "solreffriction", HARD_FRICTION)
+                for name, values in HARD_FRICTION.items():
+                    self.text.set(element, name, values)
         # What actuators add goes with the square of the gear.
         reflected = made.reflected * (new.gear / old.gear) ** 2 if regeared and old.gear else made.reflected
         if new.armature != old.armature or (regeared and reflected[0]):

@@ -16,7 +16,7 @@ from diffnea.formats.xml_text import Document, Edits, Element, format_numbers, p
 FRESH = "save with fresh=True to write a new file"
 # MuJoCo lets joints creep for 20 ms before its dry friction holds. With this it holds as soon as a time step allows: of
 # time constants below two steps MuJoCo makes two steps.
-HARD_FRICTION = (1e-4, 1.0)
+HARD_FRICTION = {"solreffriction": (1e-4, 1.0), "solimpfriction": (0.9999, 0.9999, 0.001, 0.5, 2.0)}
 # Products of inertia below this share of the largest moment are rounding.
 _SAME_AXES = 1e-15
 

@@ -147,7 +147,7 @@ def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
     numbers = {"damping": joint.damping, "frictionloss": joint.friction, "armature": joint.armature}
     values |= {name: number for name, number in numbers.items() if number}
     if joint.friction:
-        values["solreffriction"] = HARD_FRICTION
+        values |= HARD_FRICTION
     if np.isfinite(joint.effort):
         values["actuatorfrcrange"] = widened(-joint.effort, joint.effort)
     return tag("joint", **values)
