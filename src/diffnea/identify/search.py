@@ -25,7 +25,7 @@ MOST_FOR_NORMAL = 700
 SHORT_STEPS, SHORT_RATE, SHORT_SAMPLES = 1000, 2e-2, 256
 # Huber's loss is quadratic up to this many standard deviations.
 HUBER, HUBER_ROUNDS = 1.345, 4
-ITERATIONS = 200
+ITERATIONS, ROUGH_ITERATIONS = 200, 30
 # With more joints than this, a fit of accelerations begins at one of torques too.
 FEW_JOINTS = 3
 # A number has lost its effect when the squared slopes in it are this share of what they were.
@@ -67,6 +67,7 @@ class Task:
     seed: int
     robust: bool = False
     torque: Float[np.ndarray, " n"] | None = None  # what torque residuals are multiplied with; None for networks
+    rough: bool = False  # another loss goes on from what is found: no more than a good start is needed
 
 
 def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE) -> Found:
@@ -89,6 +90,7 @@ def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
     """All starts at once on a part of the data, the best by validation kept, then all data."""
     if task.free.size > MOST_FOR_NORMAL:
         return _by_long_adam(task)
+    iterations = min(iterations, ROUGH_ITERATIONS) if task.rough else iterations
     most = max(RACE, RACE_ROWS * task.free.size // task.train.q.shape[1])
     small = task.train.take(_even(len(task.train.q), most))
     race = problem(task.loss, task.free, small, len(task.starts))
@@ -149,7 +151,7 @@ def _with_adam(
 ) -> tuple[Descent, tuple[str, ...]]:
     """Where the starts do not agree, a short ADAM run may bring them into the valley."""
     count = len(task.starts)
-    if count < 2 or _settled(run) or run.loss.min() < FLOOR:
+    if task.rough or count < 2 or _settled(run) or run.loss.min() < FLOOR:
         return run, (f"{_agree(run)} of {count} starts came to the lowest loss",)
     few = small.take(_even(len(small.q), SHORT_SAMPLES))
     warm = gradient.descend(task.loss, task.free, few, task.starts, SHORT_STEPS, SHORT_RATE, task.seed, SHORT_SAMPLES)
@@ -184,16 +186,16 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
         whole = problem(task.loss, task.free, rows, 1)
         run = minimise(whole, run.theta, iterations)
     arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
-    if task.prior is not None and np.isfinite(run.loss[0]) and not _has_network(task):
+    if task.prior is not None and np.isfinite(run.loss[0]) and not _has_network(task) and not task.rough:
         theta = pull_back(whole, run.theta[0], task.prior, spread(task.free))
         run = replace(run, theta=theta[None], loss=whole.loss(theta[None]))
-    if not arrived:
+    if not arrived and not task.rough:
         notes = (
             *notes,
             f"Levenberg-Marquardt still made progress after {iterations} iterations; give more data, or learn less",
         )
     found = _found(task, run, 0, notes)
-    return replace(found, history=(*history, *run.history), converged=arrived, rows=rows)
+    return replace(found, history=(*history, *run.history), converged=arrived or task.rough, rows=rows)
 
 
 def _has_network(task: Task) -> bool:

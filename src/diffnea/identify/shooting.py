@@ -140,17 +140,19 @@ def shots(
     hold: Float[np.ndarray, " two_n"],
     most: int = MOST_WINDOWS,
     every: int = 1,
+    seed: int | None = None,
 ) -> Shots | None:
     """Windows of so many steps, side by side; while they are few, after them others half way between; None if none fit.
 
-    Of more than `most` an even choice is taken. A step is `every` samples, with the mean of their commands.
+    Of more than `most` an even choice is taken, or any, drawn by the seed. A step is `every` samples, with the mean of
+    their commands.
     """
     length = steps * every
     places = side_by_side(tracks, length)
     places += side_by_side(tracks, length, length // 2) if len(places) < FEW_WINDOWS else []
     if not places:
         return None
-    chosen = [places[i] for i in np.unique(np.linspace(0, len(places) - 1, most).astype(int))]
+    chosen = [places[i] for i in _choice(len(places), most, seed)]
     commands = [track.commands(late(free)) for track in tracks]
     u = np.stack([commands[k][s : s + length] for k, s in chosen], axis=1)
     u = u.reshape(steps, every, *u.shape[1:]).mean(axis=1)
@@ -158,6 +160,12 @@ def shots(
     x0 = np.stack([np.concatenate([tracks[k].q[s], tracks[k].qd[s]]) for k, s in chosen])
     weight = np.broadcast_to(1 / sizes, measured.shape)
     return Shots(x0, u, measured, weight, 1 / hold, np.array([every * (tracks[k].dt or 0.0) for k, _ in chosen]))
+
+
+def _choice(count: int, most: int, seed: int | None) -> np.ndarray:
+    if seed is None:
+        return np.unique(np.linspace(0, count - 1, most).astype(int))
+    return np.sort(np.random.default_rng(seed).permutation(count)[:most])
 
 
 def side_by_side(tracks: Sequence[Track], steps: int, first: int = 0) -> list[tuple[int, int]]:

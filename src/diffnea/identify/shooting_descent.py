@@ -11,7 +11,7 @@ from diffnea.identify.shooting import Shooting, Sums
 # No number moves further in one step than this many moderate changes of it.
 RADIUS = 1.0
 # A moderate change of a number costs as much as so many residuals of usual size: what the data do not tell stays.
-PRIOR = 1.0
+PRIOR = 10.0
 # A column is never scaled by less than this share of the largest.
 LEAST_SCALE = 1e-4
 # A joint that comes to rest a sample earlier makes the loss jump a little. A step may go up by this share, to get past.

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -11,29 +11,45 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify.data import Split, Track
+from diffnea.identify.friction_starts import with_other_friction
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.scoring import Windows, samples, score, windows
 from diffnea.identify.search import Found
-from diffnea.identify.shooting import Shooting, shots, side_by_side
+from diffnea.identify.shooting import MOST_WINDOWS, Shooting, shots, side_by_side
 from diffnea.identify.shooting_descent import Held, descend
 from diffnea.identify.shooting_weights import weights
 from diffnea.identify.starts import spread as moderate_changes
 from diffnea.identify.unknowns import Unknowns
 
-# Seconds. Every start tries the first of them, the best goes on.
-FIRST_HORIZONS, LATER_HORIZONS = (0.1, 0.25), (0.5, 1.0)
+# Seconds. Every chain goes through the first of them, the best one on to the others.
+HORIZONS, LATER_HORIZONS = (0.1, 0.25, 0.5, 1.0), (2.0,)
+# Chains differ in their starts and in the few windows that each sees: the loss is rough, and any one may get stuck.
+# They are no more than this, and end as soon as, of so many or more, some agree about the lowest error to this share.
+MOST_CHAINS, LEAST_CHAINS, AGREE, SAME = 10, 4, 3, 0.05
+# In a step the fastest motion that stands out of the noise turns by no more than so many radians.
+MOST_TURN = 0.5
 ITERATIONS = 30
-# How often the residuals' weights are taken anew from the errors that are left.
-ROUNDS = 4
 # How far a start state is from its smoothed value: shares of the positions' and of the velocities' spread.
 POSITION_SHARE, VELOCITY_SHARE = 0.005, 0.02
 # A longer horizon tells more of θ than a few roll-outs can show: it is taken unless it predicts worse by this share.
-# The warm start, which has seen what was kept apart, is left unless it predicts better by as much.
+# The warm start, which has seen all data, is left unless it predicts better by as much.
 MARGIN = 0.1
-# With what was kept apart in the fit too, it cannot be predicted worse than before by this factor.
-WORSE = 1.1
-# Blocks of at most so many seconds, of which one in so many is kept apart; roll-outs there start so close together.
-BLOCK, ONE_IN, LONGEST, STRIDE = 2.5, 4, 1.0, 0.1
+# With all data in the fit, they cannot be predicted worse than before by this factor.
+WORSE = 1.05
+# Blocks of at most so many seconds, of which one in so many is kept apart; roll-outs start so close together.
+BLOCK, ONE_IN, LONGEST, STRIDE = 2.5, 4, 2.0, 0.1
+
+
+class _Effort(NamedTuple):
+    """How many windows are fitted, evenly chosen or drawn by a seed, and how often they are weighted anew."""
+
+    windows: int
+    seed: int | None
+    rounds: int
+
+
+ALL = _Effort(MOST_WINDOWS, None, 4)
+FEW_WINDOWS, FEW_ROUNDS = 32, 2
 
 
 @dataclass(frozen=True)
@@ -87,24 +103,38 @@ def improve(
 ) -> Improved:
     """Fit trajectories from where another loss ended, and from `others`; start and horizon are chosen on roll-outs.
 
-    The roll-outs are of blocks that are spread over the recordings and that no candidate has seen. The choice is then
-    fitted once more to all data.
+    The roll-outs are of all recordings. A candidate has seen few windows of them, and none in blocks that are kept
+    apart. The choice is then fitted once more to all data.
     """
-    seen, apart = _blocks(parts.fitted)
-    trial = _Trial(free, spread, apart)
+    seen, _ = _blocks(parts.fitted)
     starts = (found.theta, *others)
-    chains = [trial.chain(FIRST_HORIZONS, start, start, seen) for start in starts]
-    ahead = min(range(len(starts)), key=lambda k: min((stage.error for stage in chains[k]), default=np.inf))
-    if chains[ahead]:
-        chains[ahead] += trial.chain(LATER_HORIZONS, chains[ahead][-1].theta, starts[ahead], seen)
-    stages = [stage for chain in chains for stage in chain]
-    best = _chosen(chains[ahead], _Stage(0.0, found.theta, trial.error(found.theta), found.loss))
+    centre = starts[-1]  # what the data do not tell stays as given
+    trial = _Trial(free, spread, parts.fitted, _every(parts.fitted), centre)
+    chain = _race(trial, [*starts, *with_other_friction(free, centre, MOST_CHAINS - len(starts))], seen)
+    if chain:
+        chain += trial.chain(LATER_HORIZONS, chain[-1].theta, seen, _few(0))
+    best = _chosen(chain, _Stage(0.0, found.theta, trial.error(found.theta), found.loss))
     notes = (*found.notes, _said(best))
     if best.horizon:
         best = trial.final(best, parts.fitted)
-    history = (*found.history, *(stage.loss for stage in stages))
+    history = (*found.history, *(stage.loss for stage in chain))
     better = replace(found, theta=best.theta, loss=best.loss, history=history, notes=notes)
     return Improved(better, partial(best.linearised, free.learned) if best.problem is not None else None)
+
+
+def _few(seed: int) -> _Effort:
+    return _Effort(FEW_WINDOWS, seed, FEW_ROUNDS)
+
+
+def _race(trial: "_Trial", starts: Sequence[Float[np.ndarray, " p"]], tracks: Sequence[Track]) -> list[_Stage]:
+    """Of chains from these starts the one that predicts best; the rest is left out as soon as some agree."""
+    chains: list[list[_Stage]] = []
+    for k, start in enumerate(starts):
+        chains += [chain for chain in (trial.chain(HORIZONS, start, tracks, _few(k)),) if chain]
+        errors = sorted(chain[-1].error for chain in chains)
+        if len(errors) >= LEAST_CHAINS and errors[AGREE - 1] <= (1 + SAME) * errors[0]:
+            break
+    return min(chains, key=lambda chain: chain[-1].error, default=[])
 
 
 def _chosen(chain: list[_Stage], warm: _Stage) -> _Stage:
@@ -119,6 +149,12 @@ def _said(best: _Stage) -> str:
     if not best.horizon:
         return "every horizon of the trajectory loss predicted validation data worse than its warm start, which is kept"
     return f"trajectory loss over {best.horizon:g} s, chosen on validation data"
+
+
+def _every(tracks: Sequence[Track]) -> int:
+    """How many samples make a step."""
+    turns = [2 * np.pi * (track.dt or 0.0) * track.terms.bandwidth if track.terms else np.inf for track in tracks]
+    return max(1, int(MOST_TURN / max(turns)))
 
 
 def _blocks(tracks: Sequence[Track]) -> tuple[list[Track], list[Track]]:
@@ -140,53 +176,57 @@ class _Trial:
 
     free: Unknowns
     spread: Float[np.ndarray, " n"]
-    apart: Sequence[Track]
+    judged: Sequence[Track]
+    every: int  # samples a step
+    centre: Float[np.ndarray, " p"]  # where numbers are held, weakly
 
     def error(self, theta: Float[np.ndarray, " p"]) -> float:
-        """Geometric mean of the roll-out error on what was kept apart, over horizons and joints: none hides another."""
-        cut = self._windows()
+        """Geometric mean of the roll-out error over horizons and joints: none hides another."""
+        cut = self._windows
         if cut is None:
             return np.inf
-        found = score(self.free.model(jnp.asarray(theta)), self.apart, cut)
+        found = score(self.free.model(jnp.asarray(theta)), self.judged, cut)
         each = np.nan_to_num(np.array(found.error_joints) / self.spread, nan=1e9, posinf=1e9)
         return float(np.exp(np.mean(np.log(np.maximum(each, 1e-9)))))
 
+    @cached_property
     def _windows(self) -> Windows | None:
-        return windows(self.apart, self.spread, LONGEST, STRIDE)
+        return windows(self.judged, self.spread, LONGEST, STRIDE)
 
     def chain(
-        self, horizons: Sequence[float], theta: np.ndarray, centre: np.ndarray, tracks: Sequence[Track]
+        self, horizons: Sequence[float], theta: np.ndarray, tracks: Sequence[Track], effort: _Effort
     ) -> list[_Stage]:
         """One horizon after the other, each from where the last ended, until there are no windows."""
         stages: list[_Stage] = []
         for horizon in horizons:
-            stage = self.stage(horizon, stages[-1].theta if stages else theta, centre, tracks)
+            stage = self.stage(horizon, stages[-1].theta if stages else theta, tracks, effort)
             if stage is None:
                 break
             stages.append(stage)
         return stages
 
-    def stage(self, horizon: float, theta: np.ndarray, centre: np.ndarray, tracks: Sequence[Track]) -> _Stage | None:
+    def stage(self, horizon: float, theta: np.ndarray, tracks: Sequence[Track], effort: _Effort) -> _Stage | None:
         """Windows of one length, weighted by their errors, and Levenberg-Marquardt until nothing moves."""
-        dt = float(np.median([track.dt or 0.0 for track in tracks]))
+        dt = self.every * float(np.median([track.dt or 0.0 for track in tracks]))
         steps = max(4, samples(horizon, dt))
         speed = np.concatenate([track.qd for track in tracks]).std(0) + 1e-9
-        cut = shots(tracks, self.free, steps, self.spread, np.r_[POSITION_SHARE * self.spread, VELOCITY_SHARE * speed])
+        hold = np.r_[POSITION_SHARE * self.spread, VELOCITY_SHARE * speed]
+        cut = shots(tracks, self.free, steps, self.spread, hold, effort.windows, self.every, effort.seed)
         if cut is None:
             return None
         problem, x0, loss = Shooting(self.free, cut, cut.measured.size), cut.x0, np.inf
-        for _ in range(ROUNDS):
+        for _ in range(effort.rounds):
             weight = weights(problem.positions(theta, x0) - cut.measured, self.spread)
             if weight is None:
                 return None
             problem = replace(problem, shots=cut._replace(weight=weight))
-            held = Held(centre, np.maximum(moderate_changes(self.free), np.abs(theta)))
+            held = Held(self.centre, np.maximum(moderate_changes(self.free), np.abs(theta)))
             place = descend(problem, theta, x0, held, ITERATIONS)
             theta, x0, loss = place.theta, place.x0, place.loss
-        alone = min(len(side_by_side(tracks, steps)), len(x0))
+        alone = min(len(side_by_side(tracks, self.every * steps)), len(x0))
         return _Stage(horizon, theta, self.error(theta), loss, problem, x0, alone)
 
     def final(self, best: _Stage, tracks: Sequence[Track]) -> _Stage:
         """The choice fitted to all data, unless that went wrong."""
-        stage = self.stage(best.horizon, best.theta, best.theta, tracks)
+        stage = self.stage(best.horizon, best.theta, tracks, ALL)
         return best if stage is None or not stage.error < WORSE * best.error else stage
