@@ -8,6 +8,7 @@ from tyro.conf import Positional
 
 from diffnea import report
 from diffnea.cli import inputs
+from diffnea.cli.suspicions import suspicions
 from diffnea.cli.words import check_in_words
 from diffnea.excitation import forecast
 from diffnea.recordings import Diagnosis, Recording, diagnose
@@ -54,7 +55,7 @@ class Check:
             "joints": list(robot.joint_names),
             "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
             "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
-            "recordings": [_finding(*pair) for pair in zip(data, diagnoses, strict=True)],
+            "recordings": [_finding(*pair, suspicions([pair[0]], robot)) for pair in zip(data, diagnoses, strict=True)],
             **told.to_dict(),
             "report": self.out,
         }
@@ -67,7 +68,7 @@ class Check:
         return check_in_words(result)
 
 
-def _finding(recording: Recording, found: Diagnosis) -> dict[str, Any]:
+def _finding(recording: Recording, found: Diagnosis, suspected: list[str]) -> dict[str, Any]:
     """A recording's diagnosis, as plain numbers and as advice."""
     joints = [
         {**asdict(moved), "noise": smoothed.noise, "encoder_step": smoothed.step, "bandwidth": smoothed.bandwidth}
@@ -81,7 +82,7 @@ def _finding(recording: Recording, found: Diagnosis) -> dict[str, Any]:
         "saturation": [asdict(each) for each in found.saturation],
         "delays": [asdict(each) for each in found.delays],
         "velocity_lags": [{key: _plain(value) for key, value in asdict(lag).items()} for lag in found.velocity_lags],
-        "problems": _problems(found, recording),
+        "problems": [*suspected, *_problems(found, recording)],
         "notes": list(recording.notes),
     }
 

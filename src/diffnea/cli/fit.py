@@ -10,7 +10,9 @@ from tyro.conf import Positional
 
 from diffnea import identify, report
 from diffnea.cli import inputs
+from diffnea.cli.suspicions import suspicions
 from diffnea.cli.words import fit_in_words
+from diffnea.report.wording import count
 from diffnea.robot import Robot
 
 # What short-hands of --learn stand for: parts to learn, and the actuator where none is asked for. A payload is what
@@ -73,7 +75,7 @@ class Fit:
         test = inputs.read_recordings(self.test, robot, self.columns) if self.test else None
         learn, actuator = self._chosen()
         samples = sum(map(len, data))
-        with inputs.watching(f"learning {robot.name} from {samples} samples", self.json) as watch:
+        with inputs.watching(f"learning {robot.name} from {count(samples, 'sample')}", self.json) as watch:
             fit = identify.fit(
                 robot,
                 data,
@@ -95,7 +97,8 @@ class Fit:
             _tell(watch, "drawing the page")
             report.fit(self.out)
         names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
-        return self._result(fit, robot, len(data), samples, names) | {"seconds": round(time.perf_counter() - began, 2)}
+        found = self._result(fit, robot, len(data), samples, names, suspicions([*data, *(test or ())], robot))
+        return found | {"seconds": round(time.perf_counter() - began, 2)}
 
     def _chosen(self) -> tuple[tuple[str, ...], str]:
         """What to learn and the actuator, short-hands spelled out."""
@@ -110,7 +113,9 @@ class Fit:
         payload = robot.link_names[-1:] if "payload" in self.learn else ()
         return (*self.links, *payload) or None
 
-    def _result(self, fit: identify.Fit, robot: Any, recordings: int, samples: int, names: list[str]) -> dict[str, Any]:
+    def _result(
+        self, fit: identify.Fit, robot: Any, recordings: int, samples: int, names: list[str], suspected: list[str]
+    ) -> dict[str, Any]:
         metrics = {name: None if part is None else part.to_dict() for name, part in vars(fit.metrics).items()}
         return {
             "out": self.out,
@@ -128,6 +133,7 @@ class Fit:
             "unknown": list(fit.unknown),
             "table": fit.table.to_dicts(),
             "notes": list(fit.notes),
+            "suspicions": suspected,
             "lacking": loads((Path(self.out) / "fit.json").read_text(encoding="utf-8")).get("not_in_robot_files", []),
             "files": sorted(path.name for path in Path(self.out).iterdir() if not path.name.startswith(".")),
             "names": list(dict.fromkeys(names)),

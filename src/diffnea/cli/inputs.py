@@ -14,9 +14,11 @@ from rich.console import Console
 from diffnea.formats import load_robot
 from diffnea.identify.progress import Watch
 from diffnea.recordings import Recording, RecordingError, load_recordings, public
+from diffnea.report.wording import count
 from diffnea.robot import Robot
 
 _PARTS = ("train", "test", "all")
+FEWEST = 16  # samples of a recording: fewer have no derivatives worth having
 
 
 def double_precision() -> None:
@@ -51,6 +53,11 @@ def read_recordings(names: Sequence[str], robot: Robot, columns: str | None = No
             found += _public(data, part or "all", robot)
         else:
             found += load_recordings(name, robot, columns)
+    for name, recording in zip(names, found, strict=False):
+        if len(recording) < FEWEST:
+            raise RecordingError(
+                f"{recording.name or name}: has {count(len(recording), 'sample')}; give at least {FEWEST}"
+            )
     return found
 
 

@@ -16,7 +16,7 @@ def fit_in_words(result: dict[str, Any]) -> str:
         f"{result['robot']}: learned {listed(result['learned'])}{driven} from "
         f"{count(result['recordings'], 'recording')} ({result['samples']} samples) in {result['seconds']:.1f} s"
     )
-    lines = [head, *notes(result["notes"], result["names"]), ""]
+    lines = [head, *notes(result["notes"], result["names"]), *(f"  ! {each}" for each in result["suspicions"]), ""]
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
     lines += [*errors(result), "", *known(result["identifiable"]), *unknown(result["unknown"]), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
@@ -69,7 +69,16 @@ def known(combinations: Sequence[dict[str, Any]]) -> list[str]:
         interval = f"{number(each['lower'])} … {number(each['upper'])}"
         rows.append([f"  {each['formula']}", number(each["value"]), interval, each["unit"]])
     more = len(combinations) - _SHOWN
-    return columns(rows) + ([f"  and {more} more; see fit.json"] if more > 0 else [])
+    return columns(rows) + ([f"  and {more} more; see fit.json"] if more > 0 else []) + legend(combinations)
+
+
+def legend(combinations: Sequence[dict[str, Any]]) -> list[str]:
+    """What the letters mean, where there are any."""
+    if not any(each["kind"] == "inertia" and "(" in each["formula"] for each in combinations):
+        return []
+    return [
+        "  m: mass, m·c: mass times centre of mass, J: inertia about the joint; of the link in brackets, in its frame"
+    ]
 
 
 def unknown(sentences: Sequence[str]) -> list[str]:
@@ -104,7 +113,7 @@ def _expected(combinations: Sequence[dict[str, Any]]) -> list[str]:
         half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
         rows.append([f"  {each['formula']}", number(each["value"]), f"± {number(half)}", each["unit"]])
     more = len(combinations) - _SHOWN
-    return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])
+    return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else []) + legend(combinations)
 
 
 def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[str]:

@@ -37,7 +37,9 @@ def load_robot(path: str | os.PathLike[str], *, allow_unphysical: bool = False) 
         if not allow_unphysical:
             check_physical(description)
         robot = assemble(description, Source(kind, str(path), text))
-    except (RobotFileError, XMLFault) as error:
+    except XMLFault as error:
+        raise RobotFileError(f"{path}: {error}; give a URDF or MJCF file") from None
+    except RobotFileError as error:
         raise RobotFileError(f"{path}: {error}") from None
     for note in (*description.notes, *massless_note(robot)):
         warnings.warn(f"{path}: {note}", stacklevel=2)

@@ -43,8 +43,8 @@ class Coordinate:
     @property
     def positive(self) -> bool:
         """Whether it cannot be negative."""
-        frictions = self.kind == "actuator" and "friction" in self.symbol
-        return self.symbol in ("m", "J_xx", "J_yy", "J_zz", "armature") or frictions
+        rubs = self.kind == "actuator" and any(word in self.symbol for word in ("friction", "Stribeck", "delay"))
+        return self.symbol in ("m", "J_xx", "J_yy", "J_zz", "armature") or rubs
 
 
 @dataclass(frozen=True)

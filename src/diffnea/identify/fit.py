@@ -318,7 +318,9 @@ class _Plan:
         return Fit(
             model=outcome.model,
             metrics=metrics,
-            verdict=judge(metrics, problems, outcome.told, _joint_names(self.given)),
+            verdict=judge(
+                metrics, problems, (*outcome.told, *_still(parts, _joint_names(self.given))), _joint_names(self.given)
+            ),
             loss=outcome.loss,
             history=outcome.history,
             notes=(*parts.notes, f"kept back: {parts.kept_back}", *outcome.notes),
@@ -357,6 +359,12 @@ def _spread(tracks: Sequence[Track]) -> np.ndarray:
     """How far each joint moves: the standard deviation of its position, or of all joints' where it stands still."""
     each = np.concatenate([track.q for track in tracks]).std(0)
     return np.where(each > 1e-9 * each.max(initial=0.0), each, each.max(initial=0.0) or 1.0)
+
+
+def _still(parts: Split, names: Sequence[str]) -> list[str]:
+    """Joints that the fitted data say nothing of."""
+    moved = np.ptp(np.concatenate([track.q for track in parts.fitted]), axis=0) > 0
+    return [f'joint "{name}" never moves in these data' for name, moves in zip(names, moved, strict=True) if not moves]
 
 
 def _joint_names(given: Any) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def _unexplained(fit: Score) -> list[tuple[str, float]]:
 
 def _by_acceleration(metrics: Metrics, puzzled: list[str], notes: Sequence[str]) -> Verdict:
     fit, start = metrics.fit.nmse, metrics.start.nmse
-    basis = "samples have no order in time, so accelerations decide and nothing was rolled out"
+    basis = "nothing could be rolled out (samples without order in time, or too few), so accelerations decide"
     numbers = f"nMSE on samples kept back {_number(fit)}, of the start {_number(start)}"
     better = fit is not None and (start is None or not np.isfinite(start) or fit < (1 - MARGIN) * start)
     word = ACCEPTED if better and not puzzled else NO_BETTER if not better else FAILED
@@ -113,7 +113,9 @@ def _by_rollouts(metrics: Metrics, puzzled: list[str], notes: Sequence[str]) -> 
         if other is None:
             continue
         ratio = _ratio(fit.error, other.error)
-        said = f"roll-out error is {ratio:.3g} times that of {name} (geometric mean over {_horizons(fit)})"
+        said = (
+            f"errors of predictions ahead are {ratio:.3g} times those of {name} (geometric mean over {_horizons(fit)})"
+        )
         reasons.append(said)
         ratios.append(ratio)
         if not ratio < 1 - MARGIN:

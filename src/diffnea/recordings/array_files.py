@@ -17,6 +17,8 @@ def npz_tables(path: Path) -> list[Table]:
         stream.seek(0)
         if magic == b"\x93NUMPY":
             raise RecordingError("is a single array; use .npz with time, q and u")
+        if magic[:2] != b"PK" and magic[:1] != b"\x80":  # neither an archive nor a pickle, which is refused below
+            raise RecordingError("is no NPZ file; write it with numpy.savez")
         try:
             content = np.load(stream, allow_pickle=False)
             arrays = {name: content[name] for name in content.files}
