@@ -38,14 +38,16 @@ def errors(result: dict[str, Any]) -> list[str]:
     fit, start = result["metrics"]["fit"], result["metrics"]["start"]
     if not fit["horizons"]:
         return [f"accelerations not fitted: nMSE {fit['nmse']:.3g}, of the start {start['nmse']:.3g}"]
-    rows = [["predicting ahead, on data not fitted", *result["joints"], "before"]]
-    for k, horizon in enumerate(fit["horizons"]):
-        ours, before = (part["error_joints"][k] for part in (fit, start))
-        rows.append([f"{horizon:g} s: typical error", *_lengths(ours, result), ", ".join(_lengths(before, result))])
+    rows = [["", *(f"after {horizon:g} s" for horizon in fit["horizons"])]]
+    for k, joint in enumerate(result["joints"]):
+        ours, before = ([_length(row[k], k, result) for row in side["error_joints"]] for side in (fit, start))
+        rows.append([f"  {joint}", *(f"{a} ({b})" for a, b in zip(ours, before, strict=True))])
     if fit["torque_joints"]:
-        ours, before = ([_explained(share) for share in side["torque_joints"]] for side in (fit, start))
-        rows.append(["torque explained", *ours, ", ".join(before)])
-    lines = columns(rows)
+        rows[0].append("torque explained")
+        for row, ours, before in zip(rows[1:], fit["torque_joints"], start["torque_joints"], strict=True):
+            row.append(f"{_explained(ours)} ({_explained(before)})")
+    head = "predicting ahead, on data not fitted: typical error, and that of the robot file in brackets"
+    lines = [head, *columns(rows)]
     if fit["diverged"]:
         lines.append(f"{fit['diverged']} of {fit['windows']} predictions leave all bounds")
     return lines
@@ -56,8 +58,8 @@ def _explained(left: float) -> str:
     return f"{max(0.0, 1 - left):.1%}" if left == left else "–"
 
 
-def _lengths(values: Sequence[float], result: dict[str, Any]) -> list[str]:
-    return [length(value, sliding) for value, sliding in zip(values, result["sliding"], strict=True)]
+def _length(value: float, joint: int, result: dict[str, Any]) -> str:
+    return length(value, result["sliding"][joint])
 
 
 def known(combinations: Sequence[dict[str, Any]]) -> list[str]:

@@ -16,7 +16,7 @@ from diffnea.report.evidence import Evidence, evidence
 from diffnea.report.fit_figures import Joints
 from diffnea.report.html import environment, styles
 from diffnea.report.playback import playback
-from diffnea.report.wording import count, length, listed, number
+from diffnea.report.wording import count, few, length, listed, number
 
 PAGE = "report.html"
 FEW_JOINTS = 3  # of more, a sentence gives the range
@@ -147,7 +147,7 @@ def tiles(found: Fit, seen: Evidence | None) -> list[tuple[str, str]]:
 
 def _times(before: float, after: float) -> str:
     ratio = before / after if after > 0 else float("inf")
-    return f"{ratio:.3g} ×" if ratio < 1e4 else "> 10⁴ ×"
+    return f"{few(ratio)} ×" if ratio < 1e4 else "> 10⁴ ×"
 
 
 def error_rows(found: Fit, joints: Joints) -> list[tuple[str, str, list[str], str]]:

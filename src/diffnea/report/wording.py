@@ -10,7 +10,14 @@ def length(value: float, sliding: bool) -> str:
     """A position or an error of one: millimetres, or degrees."""
     if not math.isfinite(value):
         return "lost"
-    return f"{1e3 * value:.3g} mm" if sliding else f"{DEGREE * value:.3g}°"
+    return f"{few(1e3 * value)} mm" if sliding else f"{few(DEGREE * value)}°"
+
+
+def few(value: float) -> str:
+    """Three digits, without a power of ten for what is large: 38 300."""
+    if not 1e3 <= abs(value) < 1e9:
+        return f"{value:.3g}"
+    return f"{float(f'{value:.3g}'):,.0f}".replace(",", " ")
 
 
 def number(value: float | None, digits: int = 4) -> str:
