@@ -70,6 +70,7 @@ def test_groups_keep_together_what_shares_compilations():
         assert len(kinds) == 1 and len(group) == (6 if group[0].model in ("nea", "ff-nn") else 12)
     networks = ["nn" in group[0].model for group in found]
     assert networks == sorted(networks, reverse=True)  # what takes longest comes first
+    assert {group[0].entry.actuator for group in found[-4:]} == {"ideal"}
 
 
 @pytest.mark.parametrize(

@@ -281,9 +281,26 @@ def test_ways_of_training_are_ways_to_fit(monkeypatch, simulated, uniform):
     assert "loss" not in options and len(data) == len(uniform.thinned)  # samples without order have no trajectories
     _, options = asked("simulated", "diffnea-viscous", "adam")
     assert options["method"] == "adam" and options["steps"] == trial.QUICK_STEPS
+    assert "loss" not in asked("simulated", "diffnea-viscous", "auto")[1]
     for training in ("auto", "adam", "trajectory"):
         assert asked("simulated", "nea", training)[1]["method"] == "linear"
         assert asked("simulated", "ff-nn", training)[1]["method"] == "adam"
+
+
+@pytest.mark.parametrize(
+    ("model", "dataset", "quick", "follows"),
+    [
+        ("diffnea-viscous", "real", False, True),
+        ("nokin-stribeck-prior", "stand-in", False, True),
+        ("diffnea-viscous", "real", True, False),
+        ("diffnea-viscous", "simulated", False, False),
+        ("diffnea-nn-friction", "real", False, False),
+    ],
+)
+def test_few_numbers_follow_the_trajectories_of_machines_that_no_model_matches(model, dataset, quick, follows):
+    assert trial.follows_trajectories(Cell("cartpole", dataset, model, 0, "auto", quick)) is follows
+    assert trial.follows_trajectories(Cell("cartpole", dataset, model, 0, "trajectory", quick))
+    assert not trial.follows_trajectories(Cell("cartpole", dataset, model, 0, "adam", quick))
 
 
 def test_what_goes_wrong_is_a_record(monkeypatch):

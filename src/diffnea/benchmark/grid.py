@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 SYSTEMS = ("cartpole", "furuta")
 DATASETS = ("uniform", "simulated", "real")  # "stand-in" takes the place of "real" where there are no recordings
-TRAININGS = ("auto", "adam", "trajectory")  # the package's own, the paper's, and the package's own on roll-outs
+TRAININGS = ("auto", "adam", "trajectory")  # the package's own, the paper's, and roll-outs for all recordings
 
 
 class Entry(NamedTuple):
@@ -106,13 +106,18 @@ def cells(
 def groups(chosen: Iterable[Cell]) -> list[list[Cell]]:
     """Cells that share their compilations together: those of one system, family, actuator and training.
 
-    Networks come first: what takes longest must not be begun last, when other workers have nothing left to do.
+    Networks come first, then friction: what takes longest must not be begun last, when other workers have nothing left.
     """
     together: dict[tuple[str, ...], list[Cell]] = {}
     for cell in chosen:
         entry = cell.entry
         together.setdefault((cell.system, entry.family, entry.actuator, cell.training), []).append(cell)
-    return sorted(together.values(), key=lambda group: "nn" not in group[0].model)
+    return sorted(together.values(), key=lambda group: _soon(group[0].entry.actuator))
+
+
+def _soon(actuator: str) -> int:
+    """A group's place in line, by what takes long: the plain network has no actuator."""
+    return {"": 0, "stribeck": 1, "viscous": 2, "ideal": 3}.get(actuator, 0)
 
 
 def _known(what: str, names: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Benchmark:
     seeds: int = 1
     """How many seeds."""
     trainings: tuple[str, ...] = ("auto",)
-    """Any of auto, adam (the paper's), trajectory (auto, then on roll-outs); the report compares auto with adam."""
+    """Any of auto, adam (the paper's), trajectory (all on roll-outs); the report compares auto with adam."""
     engine: Literal["local", "ray"] = "local"
     """Where cells run: worker processes here, or a Ray cluster."""
     workers: int | None = None
