@@ -110,12 +110,17 @@ def best_ridge(robot: dn.Robot, train: Samples, coupled: tuple[tuple[float, ...]
     return min(RIDGES, key=error)
 
 
-def predicted(model: dn.Model, data: Samples) -> np.ndarray:
-    """The torque that the motors give: what the motion takes, and what friction and offsets take."""
-    qd = at_rest(model.robot, np.asarray(data.q), np.asarray(data.qd))
-    taken = inverse_dynamics(model.robot, data.q, data.qd, data.qdd)
-    others = batched(_without_command, model, q=data.q, qd=qd)
-    return np.asarray(taken) - np.asarray(others)
+def predicted(model: dn.Model, data: Samples, dt: float) -> np.ndarray:
+    """The torque that the motors give: what the motion takes, and what friction and offsets take.
+
+    At rest friction may hold anything between nothing and all that the last motion left: the middle is taken.
+    """
+    q, qd = np.asarray(data.q), np.asarray(data.qd)
+    holding = at_rest(model.robot, q, qd, dt)
+    taken = np.asarray(inverse_dynamics(model.robot, q, qd, data.qdd))
+    free = np.where(holding == qd, qd, 0.0)
+    others = [np.asarray(batched(_without_command, model, q=q, qd=each)) for each in (holding, free)]
+    return taken - np.mean(others, axis=0)
 
 
 def _without_command(model: dn.Model, q, qd):
@@ -147,7 +152,8 @@ def main() -> int:
         print(f"{public.folder()}: no such folder; nothing is scored without the recordings")
         return 0
     arm, robot = ARMS[arguments.dataset], read_robot(arguments.dataset)
-    train, test = (samples(parts[0], arm) for parts in public.split(arguments.dataset))
+    records = [parts[0] for parts in public.split(arguments.dataset)]
+    train, test = (samples(record, arm) for record in records)
     rows = {}
     for words, coupled in {"": (), ", coupled": arm.coupled}.items():
         ridges = {"": 0.0, ", ridge": best_ridge(robot, train, coupled)} if not words or coupled else {}
@@ -156,7 +162,7 @@ def main() -> int:
             rows[f"regression{words}{more}"] = relative(found, np.asarray(test.u))
     with tempfile.TemporaryDirectory() as folder:
         fit, said = fitted(arguments.dataset, arguments.out or folder)
-    rows["this package"] = relative(predicted(fit.model, test), np.asarray(test.u))
+    rows["this package"] = relative(predicted(fit.model, test, arm.every * records[1].dt), np.asarray(test.u))
     print(f"\n{said}")
     for name, error in rows.items():
         print(f"{name:28s} {error.mean():.4f}   {' '.join(f'{each:.3f}' for each in error)}")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from diffnea.identify.data import Track
 from diffnea.robot import Robot
@@ -18,8 +18,8 @@ from diffnea.robot import Robot
 # The spring gives by so many radians, or metres at joints that slide: bearings and gears give by about that before
 # they slip. Where positions are noisy, by this many times their noise.
 GIVES, GIVES_SLIDING, NOISE = 5e-5, 5e-6, 4.0
-# Below this share of its highest speed a joint rests.
-SLOW = 0.005
+# A joint rests that is slower than this share of its highest speed for so long; it does not where it only turns back.
+SLOW, LASTING = 0.005, 0.05  # s
 
 
 def held(tracks: Sequence[Track], robot: Robot) -> tuple[Track, ...]:
@@ -28,23 +28,34 @@ def held(tracks: Sequence[Track], robot: Robot) -> tuple[Track, ...]:
 
 
 def _held(track: Track, robot: Robot) -> Track:
-    noise = track.noise * track.q.std(0)
-    found = replace(track, qd=at_rest(robot, track.q, track.qd, noise))
+    noise, dt = track.noise * track.q.std(0), track.dt or 0.0
+    found = replace(track, qd=at_rest(robot, track.q, track.qd, dt, noise))
     if track.terms is None:
         return found
-    return replace(found, terms=replace(track.terms, qd=at_rest(robot, track.terms.q, track.terms.qd, noise)))
+    return replace(found, terms=replace(track.terms, qd=at_rest(robot, track.terms.q, track.terms.qd, dt, noise)))
 
 
 def at_rest(
     robot: Robot,
     q: Float[np.ndarray, "time n"],
     qd: Float[np.ndarray, "time n"],
+    dt: float,
     noise: Float[np.ndarray, " n"] | float = 0.0,
 ) -> Float[np.ndarray, "time n"]:
-    """Velocities, small ones replaced by the spring's stretch; `noise` is that of positions, in rad or m."""
+    """Velocities, those at rest replaced by the spring's stretch; `noise` is that of positions, in rad or m."""
     length = np.maximum(np.where(robot.tree.revolute, GIVES, GIVES_SLIDING), NOISE * noise)
     slow = SLOW * np.abs(qd).max(axis=0)
-    return np.where(np.abs(qd) < slow, slow * _stretch(q, length), qd)
+    rests = np.column_stack([_lasting(each, round(LASTING / dt)) for each in (np.abs(qd) < slow).T])
+    return np.where(rests, slow * _stretch(q, length), qd)
+
+
+def _lasting(yes: Bool[np.ndarray, " time"], least: int) -> Bool[np.ndarray, " time"]:
+    """Only what is so for that many samples on end."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], yes, [False]]).astype(int)))
+    found = np.zeros_like(yes)
+    for first, last in edges.reshape(-1, 2):
+        found[first:last] = last - first >= least
+    return found
 
 
 def _stretch(q: Float[np.ndarray, "time n"], length: Float[np.ndarray, " n"]) -> Float[np.ndarray, "time n"]:
