@@ -1,8 +1,9 @@
 """Fit the training part of a real data set with `dn.fit` and score open-loop prediction on the test part.
 
     python benchmarks/real_data.py quanser_cartpole
-    python benchmarks/real_data.py multiarm_double --learn kinematics
+    python benchmarks/real_data.py multiarm_double --loss trajectory
     python benchmarks/real_data.py quanser_cartpole --network
+    python benchmarks/real_data.py quanser_cartpole --fit out     # what `diffnea fit … --out out` has left
 
 The scoring protocol and the recordings are looked for beside the checkout, in ../shared/scoring/protocol.py and
 ../shared/data; where they are absent, nothing is scored and the reason is printed.
@@ -37,10 +38,12 @@ from diffnea.rollout.delay import delayed  # noqa: E402
 
 @dataclass(frozen=True)
 class Rig:
-    """How a data set meets its robot: the file, the actuator, and angles to and from joint coordinates."""
+    """How a data set meets its robot: the file, what is learned, and angles to and from joint coordinates."""
 
     robot: str
     actuator: str
+    learn: tuple[str, ...] = ()  # beside inertia and actuator
+    loss: str = "trajectory"
     joints: Callable[[np.ndarray], np.ndarray] = lambda q: q
     measured: Callable[[np.ndarray], np.ndarray] = lambda q: q
     # Medians to compare with, one row a horizon: data sheet, expert's hand-made model, to be reached.
@@ -61,6 +64,7 @@ RIGS = {
     "quanser_cartpole": Rig(
         "cartpole",
         "motor+stribeck+offset+delay",
+        ("calibration",),
         known=(
             (0.5, "14.6, 72", "0.9, 9.8", "0.9, 9.0"),
             (1.0, "17.4, 132", "1.6, 18.1", "1.5, 16"),
@@ -78,12 +82,14 @@ RIGS = {
     ),
     "dfki_double_pendulum": Rig(
         "dfki_double_pendulum",
-        "stribeck+delay",
+        "gain+stribeck+constant+delay",
         known=((0.5, "37.5, 60.7", "24.2, 32.7", "21, 29"), (1.0, "70, 119", "58, 69", "48, 58")),
     ),
     "multiarm_double": Rig(
         "multiarm_double_pendulum",
         "stribeck",
+        ("kinematics",),
+        "acceleration",
         relative,
         absolute,
         known=(
@@ -165,7 +171,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     data, kept = ([recording(part, rig, robot.joint_names) for part in parts] for parts in (train, test))
     if arguments.bandwidth:
         data = [dn.recordings.differentiate(each, arguments.bandwidth) for each in data]
-    learn = ("inertia", "actuator", *arguments.learn)
+    learn = ("inertia", "actuator", *(rig.learn if arguments.learn is None else arguments.learn))
+    arguments.loss = arguments.loss or rig.loss
     how = {
         "loss": arguments.loss,
         "method": arguments.method,
@@ -173,7 +180,10 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
         "robust": arguments.robust or None,
     }
     # The test part only enters the verdict; horizons and starts are chosen on a part of the training data.
-    if arguments.network:
+    if arguments.fit:
+        fit = dn.load_fit(arguments.fit)
+        name = arguments.loss = f"fit in {arguments.fit}"
+    elif arguments.network:
         name, arguments.loss = "plain network", "acceleration"
         fit = dn.fit(network(data, robot), data, test=kept)
     else:
@@ -195,9 +205,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", choices=tuple(RIGS))
     parser.add_argument("--actuator")
+    parser.add_argument("--fit", help="a folder that diffnea fit has written: its model is scored, nothing is fitted")
     parser.add_argument("--network", action="store_true", help="a plain network instead of the robot")
-    parser.add_argument("--learn", nargs="*", default=[], help="beside inertia and actuator")
-    parser.add_argument("--loss", default="trajectory")
+    parser.add_argument("--learn", nargs="*", help="beside inertia and actuator; by default what the rig needs")
+    parser.add_argument("--loss", choices=("acceleration", "torque", "trajectory"))
     parser.add_argument("--constant-offset", action="store_true", help="a part offset without harmonics")
     parser.add_argument("--method", default="auto")
     parser.add_argument("--steps", type=int, help="of the search before the trajectory loss; 0 with lm: from the file")

@@ -58,7 +58,7 @@ def test_reduced_rows_are_blind_to_what_a_start_can_do(problem):
     theta, x0 = problem.free.start, np.asarray(problem.shots.x0)
     sums = problem.sums(theta, x0)
     r, J = problem.reduced_rows(theta, x0)
-    assert r.shape == (5, 20, 2) and J.shape == (5, 20, 2, problem.free.size)
+    assert r.shape == (9, 20, 2) and J.shape == (9, 20, 2, problem.free.size)
     flat = J.reshape(-1, problem.free.size)
     schur = sums.theta - np.einsum(
         "wpk,wkj->pj", sums.cross, np.linalg.solve(sums.start, np.swapaxes(sums.cross, 1, 2))

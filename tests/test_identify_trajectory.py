@@ -101,7 +101,7 @@ def test_windows_of_several_rates_keep_their_own(swings):
     tracks = [Track(f"{dt}", dt, q, q, q, u, q) for dt in (0.002, 0.004)]
     cut = shots(tracks, free, 100, np.ones(2), np.ones(4))
     assert sorted(set(cut.dt)) == [0.002, 0.004]
-    assert len(cut.dt) == 2 * (7 + 6) and len(side_by_side(tracks, 100)) == 2 * 7
+    assert len(cut.dt) == 2 * (7 + 6 + 7 + 6) and len(side_by_side(tracks, 100)) == 2 * 7
 
 
 @pytest.mark.slow

@@ -142,14 +142,15 @@ def shots(
     every: int = 1,
     seed: int | None = None,
 ) -> Shots | None:
-    """Windows of so many steps, side by side; while they are few, after them others half way between; None if none fit.
+    """Windows of so many steps, side by side; while they are few, after them others in between; None if none fit.
 
     Of more than `most` an even choice is taken, or any, drawn by the seed. A step is `every` samples, with the mean of
     their commands.
     """
     length = steps * every
     places = side_by_side(tracks, length)
-    places += side_by_side(tracks, length, length // 2) if len(places) < FEW_WINDOWS else []
+    for quarter in (2, 1, 3):
+        places += side_by_side(tracks, length, quarter * length // 4) if len(places) < FEW_WINDOWS else []
     if not places:
         return None
     chosen = [places[i] for i in _choice(len(places), most, seed)]

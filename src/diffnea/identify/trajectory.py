@@ -1,4 +1,4 @@
-"""The trajectory loss: from several starts over growing horizons, and what predicts blocks kept apart best is taken."""
+"""The trajectory loss: from many starts over growing horizons, and what predicts the recordings best is taken."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
+from threadpoolctl import threadpool_limits
 
 from diffnea.identify.data import Split, Track
 from diffnea.identify.friction_starts import with_other_friction
@@ -23,9 +24,9 @@ from diffnea.identify.unknowns import Unknowns
 
 # Seconds. Every chain goes through the first of them, the best one on to the others.
 HORIZONS, LATER_HORIZONS = (0.1, 0.25, 0.5, 1.0), (2.0,)
-# Chains differ in their starts and in the few windows that each sees: the loss is rough, and any one may get stuck.
-# They are no more than this, and end as soon as, of so many or more, some agree about the lowest error to this share.
-MOST_CHAINS, LEAST_CHAINS, AGREE, SAME = 10, 4, 3, 0.05
+# Chains differ in their starts and in the few windows that each sees: the loss is rough, and most of them get stuck,
+# often several in the same place.
+CHAINS = 10
 # In a step the fastest motion that stands out of the noise turns by no more than so many radians.
 MOST_TURN = 0.5
 ITERATIONS = 30
@@ -106,11 +107,16 @@ def improve(
     The roll-outs are of all recordings. A candidate has seen few windows of them, and none in blocks that are kept
     apart. The choice is then fitted once more to all data.
     """
+    with threadpool_limits(1, "blas"):  # matrices are small; threads that wait for each other take more than they give
+        return _improve(found, free, parts, spread, others)
+
+
+def _improve(found: Found, free: Unknowns, parts: Split, spread: np.ndarray, others: Sequence[np.ndarray]) -> Improved:
     seen, _ = _blocks(parts.fitted)
     starts = (found.theta, *others)
     centre = starts[-1]  # what the data do not tell stays as given
     trial = _Trial(free, spread, parts.fitted, _every(parts.fitted), centre)
-    chain = _race(trial, [*starts, *with_other_friction(free, centre, MOST_CHAINS - len(starts))], seen)
+    chain = _race(trial, [*starts, *with_other_friction(free, centre, CHAINS - len(starts))], seen)
     if chain:
         chain += trial.chain(LATER_HORIZONS, chain[-1].theta, seen, _few(0))
     best = _chosen(chain, _Stage(0.0, found.theta, trial.error(found.theta), found.loss))
@@ -127,14 +133,14 @@ def _few(seed: int) -> _Effort:
 
 
 def _race(trial: "_Trial", starts: Sequence[Float[np.ndarray, " p"]], tracks: Sequence[Track]) -> list[_Stage]:
-    """Of chains from these starts the one that predicts best; the rest is left out as soon as some agree."""
-    chains: list[list[_Stage]] = []
-    for k, start in enumerate(starts):
-        chains += [chain for chain in (trial.chain(HORIZONS, start, tracks, _few(k)),) if chain]
-        errors = sorted(chain[-1].error for chain in chains)
-        if len(errors) >= LEAST_CHAINS and errors[AGREE - 1] <= (1 + SAME) * errors[0]:
-            break
-    return min(chains, key=lambda chain: chain[-1].error, default=[])
+    """Of chains from these starts the one that predicts best; the better half goes on to the last horizon."""
+    chains = [(k, trial.chain(HORIZONS[:-1], start, tracks, _few(k))) for k, start in enumerate(starts)]
+    ahead = sorted((each for each in chains if each[1]), key=lambda each: each[1][-1].error)
+    ended = [
+        chain + trial.chain(HORIZONS[-1:], chain[-1].theta, tracks, _few(k))
+        for k, chain in ahead[: -(-len(ahead) // 2)]
+    ]
+    return min(ended, key=lambda chain: chain[-1].error, default=[])
 
 
 def _chosen(chain: list[_Stage], warm: _Stage) -> _Stage:

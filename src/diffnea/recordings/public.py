@@ -176,7 +176,7 @@ def _json(file: Path) -> Any:
 
 
 def _multiarm(place: Path) -> Groups:
-    """Free swings; angles are absolute, π is hanging. The authors' pieces are consecutive and joined again."""
+    """Free swings; their absolute angles, π hanging, become joint angles. Pieces are consecutive and joined again."""
     from scipy.io import loadmat
 
     groups: Groups = {}
@@ -196,11 +196,11 @@ def _free_swing(time: np.ndarray, rows: np.ndarray, name: str) -> Recording:
     count = max(len(rows) // 2, 1)
     return Recording(
         time=time,
-        q=rows[:count].T,
-        qd=rows[count:].T if len(rows) > count else None,
+        q=np.diff(rows[:count].T, axis=1, prepend=np.pi),
+        qd=np.diff(rows[count:].T, axis=1, prepend=0.0) if len(rows) > count else None,
         joint_names=tuple(f"joint{k + 1}" for k in range(count)),
         name=name,
-        notes=("angles are absolute, π is hanging; velocities were smoothed by the authors",),
+        notes=("angles are 0 when it hangs, the second from the first; velocities were smoothed by the authors",),
     )
 
 
