@@ -21,8 +21,9 @@ from diffnea.identify.unknowns import Unknowns, late
 # Weights that are tried, of a mean squared residual of 1, and the blocks.
 WEIGHTS, BLOCKS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2), 4
 ITERATIONS = 60
-# Without a prior, unless one predicts better by this share.
-MARGIN = 0.02
+# Without a prior, unless one predicts better by this share; and where what is kept apart is predicted about as well as
+# what was fitted, none is tried.
+MARGIN, ABOUT_AS_WELL = 0.02, 1.3
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ def shrunk(found: Found, free: Unknowns, tracks: Sequence[Track], weight: Float[
     """What was found, pulled towards the start as far as blocks kept apart are predicted better by it."""
     prior = _Prior(free.start, _firmness(free))
     folds = [_Fold.of(free, tracks, weight, loss, k) for k in range(BLOCKS)]
+    if _usual([fold.error(found.theta, prior, 0.0) for fold in folds]) < ABOUT_AS_WELL * found.loss:
+        return found
     errors = {each: _usual([fold.error(free.start, prior, each) for fold in folds]) for each in (0.0, *WEIGHTS)}
     best = min(errors, key=lambda each: errors[each])
     if not errors[best] < (1 - MARGIN) * errors[0.0]:
