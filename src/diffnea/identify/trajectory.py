@@ -55,15 +55,20 @@ FEW_WINDOWS, FEW_ROUNDS = 32, 2
 
 @dataclass(frozen=True)
 class _Stage:
-    """θ after a horizon, and how well it predicts what was kept apart."""
+    """θ after a horizon."""
 
     horizon: float
     theta: Float[np.ndarray, " p"]
-    error: float
+    trial: "_Trial"
     loss: float
     problem: Shooting | None = None
     x0: Float[np.ndarray, "window two_n"] | None = None
     alone: int = 0  # so many windows, the first, do not lie over each other
+
+    @cached_property
+    def error(self) -> float:
+        """How well it predicts; worked out when first asked for."""
+        return self.trial.error(self.theta)
 
     def linearised(self, learned: tuple[str, ...]) -> Linearised:
         """The residuals at the solution of windows that share no sample; each is a segment of its own."""
@@ -119,7 +124,7 @@ def _improve(found: Found, free: Unknowns, parts: Split, spread: np.ndarray, oth
     chain = _race(trial, [*starts, *with_other_friction(free, centre, CHAINS - len(starts))], seen)
     if chain:
         chain += trial.chain(LATER_HORIZONS, chain[-1].theta, seen, _few(0))
-    best = _chosen(chain, _Stage(0.0, found.theta, trial.error(found.theta), found.loss))
+    best = _chosen(chain, _Stage(0.0, found.theta, trial, found.loss))
     notes = (*found.notes, _said(best))
     if best.horizon:
         best = trial.final(best, parts.fitted)
@@ -230,7 +235,7 @@ class _Trial:
             place = descend(problem, theta, x0, held, ITERATIONS)
             theta, x0, loss = place.theta, place.x0, place.loss
         alone = min(len(side_by_side(tracks, self.every * steps)), len(x0))
-        return _Stage(horizon, theta, self.error(theta), loss, problem, x0, alone)
+        return _Stage(horizon, theta, self, loss, problem, x0, alone)
 
     def final(self, best: _Stage, tracks: Sequence[Track]) -> _Stage:
         """The choice fitted to all data, unless that went wrong."""
