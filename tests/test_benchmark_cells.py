@@ -295,6 +295,7 @@ def test_ways_of_training_are_ways_to_fit(monkeypatch, simulated, uniform):
         ("diffnea-viscous", "real", True, False),
         ("diffnea-viscous", "simulated", False, False),
         ("diffnea-nn-friction", "real", False, False),
+        ("nokin-ideal", "real", False, False),
     ],
 )
 def test_few_numbers_follow_the_trajectories_of_machines_that_no_model_matches(model, dataset, quick, follows):

@@ -89,10 +89,11 @@ def follows_trajectories(cell: Cell) -> bool:
     """Whether a cell's fit goes on with roll-outs of its recordings.
 
     No model is exact on a real machine, and where none is, accelerations and roll-outs ask for different numbers.
-    Networks are left out, for the time they take, unless roll-outs are asked for by name.
+    Networks are left out, for the time they take, and so are models without friction, which gain nothing, unless
+    roll-outs are asked for by name.
     """
-    network = cell.entry.actuator.startswith("nn-")
-    usual = cell.training == "auto" and cell.dataset in UNKNOWN and not network and not cell.quick
+    few = cell.entry.actuator in ("viscous", "stribeck")
+    usual = cell.training == "auto" and cell.dataset in UNKNOWN and few and not cell.quick
     return cell.training == "trajectory" or usual
 
 
