@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import diffnea as dn
+from diffnea.cli import inputs
 from diffnea.cli.inputs import read_recordings, read_robot
 from diffnea.cli.suspicions import suspicions
 
@@ -35,3 +36,11 @@ def test_a_recording_of_one_sample_is_refused(tmp_path):
     (tmp_path / "one.csv").write_text(",".join(["time", *names]) + "\n" + ",".join(["0"] * 13) + "\n")
     with pytest.raises(ValueError, match="one.csv: has 1 sample; give at least 16"):
         read_recordings([str(tmp_path / "one.csv")], ROBOT)
+
+
+def test_so_it_is_after_a_file_of_several_recordings(monkeypatch):
+    files = {"many.mcap": [recording(count=50), recording(count=40)], "one.csv": [recording(count=2)]}
+    monkeypatch.setattr(inputs, "load_recordings", lambda name, *_: files[name])
+    assert len(read_recordings(["many.mcap"], ROBOT)) == 2
+    with pytest.raises(ValueError, match="one.csv: has 2 samples; give at least 16"):
+        read_recordings(["many.mcap", "one.csv"], ROBOT)

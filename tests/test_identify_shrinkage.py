@@ -8,12 +8,12 @@ import pytest
 import diffnea as dn
 from diffnea.cli.inputs import read_robot
 from diffnea.identify import shrinkage
-from diffnea.identify.data import split
+from diffnea.identify.data import equations, split
 from diffnea.identify.least_squares import minimise
 from diffnea.identify.residuals import problem
 from diffnea.identify.search import Found
-from diffnea.identify.shrinkage import BLOCKS, _Fold, _Prior, _rows, shrunk
-from diffnea.identify.unknowns import unknowns
+from diffnea.identify.shrinkage import BLOCKS, _Fold, _Prior, shrunk
+from diffnea.identify.unknowns import late, unknowns
 
 ROBOT = read_robot("dfki_double_pendulum")
 WEIGHT = np.ones(2)
@@ -44,7 +44,7 @@ def tracks(recording):
 
 
 def found(free, some, start):
-    rows = _rows(some, free, WEIGHT)
+    rows = equations(some, late(free), WEIGHT)
     run = minimise(problem("torque", free, rows, 1), start[None], 200)
     return Found(run.theta[0], float(run.loss[0]), (), True, (), rows)
 
@@ -52,7 +52,7 @@ def found(free, some, start):
 def test_the_pull_is_the_slope_of_what_it_adds(free):
     some = tracks(moved())
     pulled = _Prior(free.start, np.linspace(0.5, 2, free.size)).added(
-        problem("torque", free, _rows(some, free, WEIGHT), 1), 0.3
+        problem("torque", free, equations(some, late(free), WEIGHT), 1), 0.3
     )
     theta = free.start + 0.1 * np.random.default_rng(1).normal(size=free.size)
     step = 1e-6 * np.eye(free.size)
@@ -64,7 +64,7 @@ def test_the_pull_is_the_slope_of_what_it_adds(free):
 def test_blocks_are_apart(free):
     some = tracks(moved())
     folds = [_Fold.of(free, some, WEIGHT, "torque", k) for k in range(BLOCKS)]
-    whole = problem("torque", free, _rows(some, free, WEIGHT), 1).rows
+    whole = problem("torque", free, equations(some, late(free), WEIGHT), 1).rows
     assert sum(fold.apart.rows for fold in folds) == whole
     assert all(fold.apart.rows + fold.seen.rows == whole for fold in folds)
 

@@ -13,7 +13,6 @@ from jaxtyping import Float
 from diffnea.identify.data import Track, equations
 from diffnea.identify.least_squares import Normal, Problem, minimise
 from diffnea.identify.residuals import problem
-from diffnea.identify.rows import Rows
 from diffnea.identify.search import Found
 from diffnea.identify.starts import spread
 from diffnea.identify.unknowns import Unknowns, late
@@ -100,13 +99,9 @@ class _Fold:
             apart.append(track.take(slice(int(cuts[k]), int(cuts[k + 1]))))
             sides = slice(0, int(cuts[k])), slice(int(cuts[k + 1]), len(track))
             seen += [track.take(side) for side in sides if side.stop > side.start]
-        return cls(*(problem(loss, free, _rows(part, free, weight), 1) for part in (seen, apart)))
+        return cls(*(problem(loss, free, equations(part, late(free), weight), 1) for part in (seen, apart)))
 
     def error(self, theta: Float[np.ndarray, " p"], prior: _Prior, weight: float) -> float:
         """The loss of the block that was not seen."""
         run = minimise(prior.added(self.seen, weight), theta[None], ITERATIONS)
         return float(self.apart.loss(run.theta)[0])
-
-
-def _rows(tracks: Sequence[Track], free: Unknowns, weight: np.ndarray) -> tuple[Rows, ...]:
-    return equations(tracks, late(free), weight)

@@ -158,8 +158,8 @@ def _chosen(chain: list[_Stage], warm: _Stage) -> _Stage:
 
 def _said(best: _Stage) -> str:
     if not best.horizon:
-        return "every horizon of the trajectory loss predicted validation data worse than its warm start, which is kept"
-    return f"trajectory loss over {best.horizon:g} s, chosen on validation data"
+        return "every horizon of the trajectory loss predicted the recordings worse than its warm start, which is kept"
+    return f"trajectory loss over {best.horizon:g} s, chosen on roll-outs of the recordings"
 
 
 def _every(tracks: Sequence[Track]) -> int:
