@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -15,7 +14,7 @@ from diffnea.identify.data import Track
 from diffnea.identify.standstill import held
 from diffnea.models import AbstractModel, Model
 from diffnea.rollout import rollout
-from diffnea.rollout.delay import delayed
+from diffnea.rollout.delay import weights
 
 HORIZONS = (0.1, 0.5, 1.0, 2.0)  # seconds
 STRIDE = 0.25  # seconds between the starts of windows
@@ -131,8 +130,7 @@ def predict(model: AbstractModel, tracks: Sequence[Track], cut: Windows) -> tupl
     prompt, late = without_delay(model)
     commands = cut.u
     if late is not None:
-        delay, most = late
-        arrived = [np.asarray(delayed(jnp.asarray(track.u), delay, most)) for track in tracks]
+        arrived = [_arrived(track.u, late) for track in tracks]
         commands = np.stack([arrived[k][start : start + cut.u.shape[1]] for k, start in cut.places])
     run = rollout(prompt, cut.q0, cut.qd0, commands, cut.dt)
     finite = np.ones(len(cut.q0), bool) if run.diverged_at is None else np.isinf(np.asarray(run.diverged_at))
@@ -153,14 +151,28 @@ def without_delay(model: AbstractModel) -> tuple[AbstractModel, tuple[Any, int] 
     return Model(model.robot, rest), (actuator.delay, actuator.most_delay)
 
 
+def _arrived(u: Float[np.ndarray, "time n"], late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
+    """What arrives of recorded commands; in numpy, since every length of a recording would be a program of its own."""
+    if late is None:
+        return u
+    delay, most = late
+    padded = np.concatenate([np.repeat(u[:1], most, axis=0), u])
+    past = np.lib.stride_tricks.sliding_window_view(padded, most + 1, axis=0)[..., ::-1]
+    return np.einsum("tnp,pn->tn", past, np.asarray(weights(delay, most)))
+
+
 def score(model: AbstractModel, tracks: Sequence[Track], cut: Windows | None) -> Score:
     """The errors of a model on these data."""
     nmse = acceleration_nmse(model, tracks)
     joints, mean = tuple(map(float, nmse)), float(np.mean(nmse))
     if cut is None:
         return Score(mean, joints, (), (), (), None, 0, 0)
-    runs = [_Run(*predict(model, tracks, each), each) for each in cut.rates]
-    return _of_runs(runs, mean, joints)
+    return replace(rolled(model, tracks, cut), nmse=mean, nmse_joints=joints)
+
+
+def rolled(model: AbstractModel, tracks: Sequence[Track], cut: Windows) -> Score:
+    """The errors of roll-outs alone."""
+    return _of_runs([_Run(*predict(model, tracks, each), each) for each in cut.rates])
 
 
 def constant_velocity(cut: Windows | None) -> Score | None:
@@ -179,7 +191,7 @@ def _guess(cut: Windows, velocity: Callable[[Windows], np.ndarray]) -> Score:
         time = each.dt * np.arange(each.u.shape[1])
         positions = each.q0[:, None] + velocity(each)[:, None] * time[None, :, None]
         runs.append(_Run(positions, np.ones(len(each.q0), bool), each))
-    return _of_runs(runs, None, ())
+    return _of_runs(runs)
 
 
 def acceleration_nmse(model: AbstractModel, tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
@@ -187,7 +199,7 @@ def acceleration_nmse(model: AbstractModel, tracks: Sequence[Track]) -> Float[np
     prompt, late = without_delay(model)
     errors, truth = [], []
     for track in tracks:
-        u = track.u if late is None else np.asarray(delayed(jnp.asarray(track.u), *late))
+        u = _arrived(track.u, late)
         errors.append(np.asarray(prompt(track.q, track.qd, u)) - track.qdd)
         truth.append(track.qdd)
     variance = np.var(np.concatenate(truth), axis=0)
@@ -200,7 +212,7 @@ def torque_nmse(model: Model, tracks: Sequence[Track]) -> Float[np.ndarray, " n"
     prompt, late = without_delay(model)
     errors, driven = [], []
     for track in held(tracks, model.robot):
-        u = track.u if late is None else np.asarray(delayed(jnp.asarray(track.u), *late))
+        u = _arrived(track.u, late)
         found = batched(_torques, prompt, q=track.q, qd=track.qd, qdd=track.qdd, u=u)
         errors.append(np.asarray(found[0]))
         driven.append(np.asarray(found[1]))
@@ -253,15 +265,15 @@ class _Run:
         return int((~self.finite | (self.worst().max(axis=1) > LOST)).sum())
 
 
-def _of_runs(runs: Sequence[_Run], mean: float | None, joints: tuple[float, ...]) -> Score:
+def _of_runs(runs: Sequence[_Run]) -> Score:
     """All windows count alike, whatever their rate; a horizon is judged by those that reach it."""
     longest = max(run.reached for run in runs)
     horizons = tuple(h for h in HORIZONS if h <= longest) or (round(longest / (1 + 1e-6), 6),)
     each = [np.concatenate([run.errors(h) for run in runs if h <= run.reached]) for h in horizons]
     normal = [np.median(np.sqrt(np.mean(np.square(e / runs[0].cut.spread), axis=1))) for e in each]
     return Score(
-        nmse=mean,
-        nmse_joints=joints,
+        nmse=None,
+        nmse_joints=(),
         horizons=horizons,
         error=tuple(map(float, normal)),
         error_joints=tuple(tuple(map(float, np.median(e, axis=0))) for e in each),

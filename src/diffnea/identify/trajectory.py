@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from diffnea.identify.data import Split, Track
 from diffnea.identify.friction_starts import with_other_friction
 from diffnea.identify.linearised import Linearised
-from diffnea.identify.scoring import Windows, samples, score, windows
+from diffnea.identify.scoring import Windows, rolled, samples, windows
 from diffnea.identify.search import Found
 from diffnea.identify.shooting import MOST_WINDOWS, Shooting, shots, side_by_side
 from diffnea.identify.shooting_descent import Held, descend
@@ -196,7 +196,7 @@ class _Trial:
         cut = self._windows
         if cut is None:
             return np.inf
-        found = score(self.free.model(jnp.asarray(theta)), self.judged, cut)
+        found = rolled(self.free.model(jnp.asarray(theta)), self.judged, cut)
         each = np.nan_to_num(np.array(found.error_joints) / self.spread, nan=1e9, posinf=1e9)
         return float(np.exp(np.mean(np.log(np.maximum(each, 1e-9)))))
 
