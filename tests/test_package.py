@@ -1,8 +1,11 @@
 """The package as a whole: what importing it does, and that its examples run."""
 
+import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -44,3 +47,15 @@ def test_types_are_checked_at_run_time_in_every_part_but_the_compiler(pytestconf
     given = next(option for option in pytestconfig.getini("addopts") if option.startswith("--jaxtyping-packages="))
     listed = given.partition("=")[2].split(",")[:-1]
     assert {f"diffnea.{part}" for part in parts if not part.startswith("__")} - set(listed) == {"diffnea.kernels"}
+
+
+PUBLIC = ("", ".actuators", ".parameters", ".recordings", ".rollout", ".systems", ".identify", ".excitation", ".report")
+
+
+@pytest.mark.parametrize("part", PUBLIC)
+def test_the_api_page_names_all_that_is_public(part):
+    page = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+    named = set(re.findall(r"\w+", page))
+    module = importlib.import_module(f"diffnea{part}")
+    offered = {name for name, value in vars(module).items() if name[0] != "_" and not isinstance(value, ModuleType)}
+    assert offered and offered <= named | {"NAMES"}, offered - named
