@@ -62,3 +62,30 @@ def test_the_way_back_ends_at_the_solution_nearest_to_the_prior():
     end = pull_back(product(), np.array([12.0, 0.5]), prior, np.ones(2), rounds=60)
     assert abs(end[0] * end[1] - 6.0) < 1e-9
     assert np.linalg.norm(end - prior) < 1.1 * np.linalg.norm(np.sqrt(6.0) - prior)
+
+
+def helix():
+    """A number is determined, and how far the other two go round is not: the way along the solutions is crooked."""
+
+    def residual(t):
+        return np.array([10 * (t[0] - np.sin(5 * t[2])), 10 * (t[1] - np.cos(5 * t[2]))])
+
+    def jacobian(t):
+        return 10 * np.array([[1.0, 0.0, -5 * np.cos(5 * t[2])], [0.0, 1.0, 5 * np.sin(5 * t[2])]])
+
+    return Problem(
+        lambda theta: np.stack([np.mean(residual(t) ** 2) for t in theta]),
+        lambda theta: Normal(
+            np.stack([np.mean(residual(t) ** 2) for t in theta]),
+            np.stack([jacobian(t).T @ residual(t) / 2 for t in theta]),
+            np.stack([jacobian(t).T @ jacobian(t) / 2 for t in theta]),
+        ),
+        2,
+    )
+
+
+def test_the_way_back_is_found_where_solutions_are_crooked_and_exact():
+    far, prior = np.array([np.sin(15.0), np.cos(15.0), 3.0]), np.array([0.1, 1.2, 0.0])
+    end = pull_back(helix(), far, prior, np.ones(3))
+    assert helix().loss(end[None])[0] < 1e-25
+    assert np.linalg.norm(end - prior) < 0.3

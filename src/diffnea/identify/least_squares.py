@@ -26,6 +26,8 @@ LEAST_DAMPING, MOST_DAMPING = 1e-14, 1e8
 STANDSTILL, INSIGNIFICANT, PATIENCE = 1e-7, 1e-2, 3
 # Losses are normalised: below this one nothing is left but rounding.
 FLOOR = 1e-26
+# How firmly the prior holds at first on the way from it to the data, how often it lets go a little, and steps at each.
+FIRST_HOLD, HOLDS, STEPS_EACH = 1e-2, 8, 30
 
 
 class Normal(NamedTuple):
@@ -42,6 +44,20 @@ class Problem(NamedTuple):
     loss: Callable[[Float[np.ndarray, "starts p"]], Float[np.ndarray, " starts"]]
     normal: Callable[[Float[np.ndarray, "starts p"]], Normal]
     rows: int
+
+    def held(self, centre: Float[np.ndarray, " p"], firmness: Float[np.ndarray, " p"]) -> "Problem":
+        """The problem with `Σ firmness (θ − centre)²` on top."""
+
+        def loss(theta: np.ndarray) -> np.ndarray:
+            return self.loss(theta) + np.sum(firmness * (theta - centre) ** 2, axis=1)
+
+        def normal(theta: np.ndarray) -> Normal:
+            found = self.normal(theta)
+            away = firmness * (theta - centre)
+            more = np.sum(away * (theta - centre), axis=1)
+            return Normal(found.loss + more, found.gradient + away, found.matrix + np.diag(firmness))
+
+        return Problem(loss, normal, self.rows)
 
 
 @dataclass(frozen=True)
@@ -181,7 +197,7 @@ def pull_back(
         normal = problem.normal(theta[None])
         if not np.isfinite(normal.matrix).all():
             break
-        weight = max(float(normal.loss[0]), FLOOR) / (problem.rows * PRIOR_WIDTH**2)
+        weight = _weight(float(normal.loss[0]), problem.rows)
         values, vectors = np.linalg.eigh(normal.matrix[0] * np.outer(spread, spread))
         known = values > RANK_TOLERANCE * values[-1]
         away = vectors.T @ ((theta - prior) / spread)
@@ -189,10 +205,30 @@ def pull_back(
         along = np.where(known, -(slope + weight * away) / (np.where(known, values, 1.0) + weight), -away)
         move = spread * (vectors @ along)
         trial = _repaired(problem, theta, move, most)
-        if trial is None or np.linalg.norm((trial - theta) / spread) < 1e-6:
+        if trial is None:
             break
+        arrived = np.linalg.norm((trial - theta) / spread) < 1e-6
         theta = trial
-    return theta
+        if arrived:
+            return theta
+    return _from_prior(problem, theta, prior, spread, most)
+
+
+def _from_prior(
+    problem: Problem, theta: np.ndarray, prior: np.ndarray, spread: np.ndarray, most: float
+) -> Float[np.ndarray, " p"]:
+    """Where the way back is too crooked: from the prior, ever less held, until the data are met; else θ as it is."""
+    trial = prior[None]
+    last = _weight(float(problem.loss(theta[None])[0]), problem.rows)
+    for hold in np.geomspace(max(FIRST_HOLD, last), last, HOLDS):
+        trial = minimise(problem.held(prior, hold / spread**2), trial, STEPS_EACH, agree=False).theta
+    nearer = np.linalg.norm((trial[0] - prior) / spread) < np.linalg.norm((theta - prior) / spread)
+    return trial[0] if nearer and problem.loss(trial)[0] <= most else theta
+
+
+def _weight(loss: float, rows: int) -> float:
+    """Of the prior beside a mean squared residual, in units of the spread."""
+    return max(loss, FLOOR) / (rows * PRIOR_WIDTH**2)
 
 
 def _repaired(problem: Problem, theta: np.ndarray, move: np.ndarray, most: float) -> np.ndarray | None:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify.data import Track, equations
-from diffnea.identify.least_squares import Normal, Problem, minimise
+from diffnea.identify.least_squares import Problem, minimise
 from diffnea.identify.residuals import problem
 from diffnea.identify.search import Found
 from diffnea.identify.starts import spread
@@ -34,18 +34,7 @@ class _Prior:
 
     def added(self, whole: Problem, weight: float) -> Problem:
         """The problem with `weight · Σ firmness (θ − centre)²` on top."""
-        pull = weight * self.firmness
-
-        def loss(theta: np.ndarray) -> np.ndarray:
-            return whole.loss(theta) + np.sum(pull * (theta - self.centre) ** 2, axis=1)
-
-        def normal(theta: np.ndarray) -> Normal:
-            found = whole.normal(theta)
-            away = pull * (theta - self.centre)
-            more = np.sum(away * (theta - self.centre), axis=1)
-            return Normal(found.loss + more, found.gradient + away, found.matrix + np.diag(pull))
-
-        return Problem(loss, normal, whole.rows)
+        return whole.held(self.centre, weight * self.firmness)
 
 
 def shrunk(found: Found, free: Unknowns, tracks: Sequence[Track], weight: Float[np.ndarray, " n"], loss: str) -> Found:
