@@ -120,3 +120,13 @@ def test_the_command_takes_short_hands(robot, tmp_path):
     assert found._chosen() == (("inertia", "armature"), "ideal") and found._links(robot) == robot.link_names[-1:]
     assert Fit("robot", ("x",), learn=("friction",))._chosen() == ((), "stribeck")
     assert Fit("robot", ("x",))._links(robot) is None and Fit("robot", ("x",), links=("b",))._links(robot) == ("b",)
+
+
+def test_numbers_that_exact_data_do_not_determine_stay_those_of_the_file(robot):
+    """Planar arms: what is across the plane is unknown, and starts were perturbed there too."""
+    fit = dn.fit(robot, samples(carrying(robot, 0.2)), learn=("inertia",))
+    assert fit.verdict == "accepted" and fit.metrics["nmse"] < 1e-12
+    axis = int(np.argmax(np.abs(np.asarray(robot.axis[0]))))
+    across = np.asarray(fit.robot.inertia.first_moment)[:, axis] / np.asarray(fit.robot.inertia.mass)
+    np.testing.assert_allclose(across, np.asarray(robot.inertia.first_moment)[:, axis], atol=1e-12)
+    assert abs(fit.robot.inertia.mass[0] / robot.inertia.mass[0] - 1) < 0.5

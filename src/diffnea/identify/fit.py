@@ -22,7 +22,7 @@ from diffnea.identify.progress import Watch, stage, watched
 from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, torque_nmse, windows
 from diffnea.identify.shrinkage import shrunk
 from diffnea.identify.standstill import held
-from diffnea.identify.starts import near, random_starts
+from diffnea.identify.starts import near, random_starts, settled
 from diffnea.identify.table import Table
 from diffnea.identify.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.verdict import MOST_NOISE, Metrics, Verdict, judge
@@ -306,6 +306,7 @@ class _Plan:
             given = () if self._prior(free) is None else (free.start,)
             with stage("following trajectories"):
                 found, problem = trajectory.improve(found, free, parts, _spread(parts.fitted), given)
+        found = replace(found, theta=settled(found.theta, free))
         model = free.model(jnp.asarray(found.theta))
         problem = problem or partial(linearised, free, found.rows, found.theta, self.loss)
         outcome = _Outcome(model, found.loss, found.history, found.notes, told, problem)

@@ -16,6 +16,8 @@ from diffnea.parameters import VirtualRobot
 
 # How far perturbed copies are from the given numbers, in units of `spread`.
 PERTURBATION = 0.3
+# A number that has moved by less, in the same units, has not moved.
+ROUNDING = 1e-9
 # Shares of the typical length: a centre of mass keeps away from its joint, where gradients vanish.
 _CENTRE, _EXTENT, _STEP, _SKEW = (0.3, 1.0), (0.1, 0.4), (0.5, 1.5), 0.1
 _MASS = (0.4, 2.5)  # shares of the mean mass
@@ -26,6 +28,11 @@ def near(free: Unknowns, seed: int, count: int) -> Float[np.ndarray, "count p"]:
     noise = np.random.default_rng(seed).standard_normal((count, free.size)) * PERTURBATION * spread(free)
     noise[0] = 0.0
     return free.start + noise
+
+
+def settled(theta: Float[np.ndarray, " p"], free: Unknowns) -> Float[np.ndarray, " p"]:
+    """θ, whose numbers are exactly the given ones where only rounding has moved them."""
+    return np.where(np.abs(theta - free.start) < ROUNDING * spread(free), free.start, theta)
 
 
 def random_starts(free: Unknowns, seed: int, count: int) -> Float[np.ndarray, "count p"]:
