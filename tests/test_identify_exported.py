@@ -7,7 +7,7 @@ import pytest
 import diffnea as dn
 from diffnea.actuators import Gain, Motor, Stribeck, combine, for_robot
 from diffnea.identify.data import Track
-from diffnea.identify.exported import exported
+from diffnea.identify.exported import BRISTLES, exported
 from diffnea.identify.held_out import HeldOut
 
 ROBOT = dn.systems.cartpole().robot
@@ -28,14 +28,36 @@ def test_friction_in_a_line_is_written_as_it_is():
     assert found.lacking == ()
 
 
+BENT = Stribeck.of(np.array([0.6, 0.01]), np.array([0.3, 0.01]), np.array([0.2, 0.004]), np.array([4.0, 1.0]))
+
+
 def test_a_bent_curve_is_met_best_at_the_speeds_that_were_measured_and_said():
-    bent = Stribeck.of(np.array([0.6, 0.01]), np.array([0.3, 0.01]), np.array([0.2, 0.004]), np.array([4.0, 1.0]))
-    found = exported(dn.Model(ROBOT, bent), kept())
+    found = exported(dn.Model(ROBOT, BENT), kept())
     speed = np.abs(SPEEDS[:, 0])
     truth = 0.3 + 0.3 * np.exp(-4 * speed**2) + 0.2 * speed
     ours, theirs = found.robot.friction[0] + found.robot.damping[0] * speed, 0.3 + 0.2 * speed
     assert np.mean((ours - truth) ** 2) < 0.5 * np.mean((theirs - truth) ** 2)
-    assert len(found.lacking) == 1 and found.lacking[0].startswith("how friction changes with speed (cart)")
+    assert len(found.lacking) == 1
+    assert found.lacking[0].startswith("how friction changes with speed (cart), in identified.urdf: it has the nearest")
+
+
+def test_only_a_bent_friction_becomes_a_curve_and_what_adds_to_it_moves_it():
+    drive = Motor.of(np.array([0.04, 0.04]), np.array([8.0, 8.0]), np.array([2.0, 2.0]))
+    found = exported(dn.Model(ROBOT, combine(BENT, drive)), kept())
+    assert found.curves is not None and list(found.curves) == ["cart"]
+    np.testing.assert_allclose([found.curves["cart"].static, found.curves["cart"].speed], [0.6, 0.5], rtol=1e-12)
+    np.testing.assert_allclose(found.curved.friction, [0.3, 0.01], rtol=1e-9)
+    np.testing.assert_allclose(found.curved.damping, [0.2, 0.004] + np.asarray(drive.back_emf), rtol=1e-9)
+    mass = np.linalg.inv(np.asarray(dn.mass_matrix(ROBOT, np.zeros(2))))
+    np.testing.assert_allclose(found.curves["cart"].stiffness * mass[0, 0], 1 / BRISTLES**2, rtol=1e-9)
+
+
+@pytest.mark.parametrize("other", ["grease", "nn-friction", "none"])
+def test_what_is_no_stribeck_curve_keeps_the_line_in_both_files(other):
+    bent = BENT if other == "none" else combine(BENT, for_robot(other, ROBOT, key=jax.random.key(0)))
+    found = exported(dn.Model(ROBOT, bent), kept(), curves=other != "none")
+    assert found.curves == {} and found.curved is found.robot
+    assert ": they have the nearest straight line" in found.lacking[0]
 
 
 @pytest.mark.parametrize(
@@ -52,4 +74,4 @@ def test_gains_and_motors_become_gears_and_damping():
     np.testing.assert_allclose(found.robot.gear, [3 * 2 * 0.04 / 8, 0.0], rtol=1e-9)
     np.testing.assert_allclose(found.robot.damping, np.asarray(motor.back_emf), rtol=1e-9)
     plain = exported(dn.Model(ROBOT), kept())
-    assert plain.robot is ROBOT and plain.lacking == ()
+    assert plain.robot is ROBOT and plain.lacking == () and plain.curves is None

@@ -34,6 +34,19 @@ def test_edits_change_what_they_name_and_nothing_else():
     assert parse(edits.apply()).root.children[0].attributes == {"x": '5 & "6"', "z": "7"}
 
 
+def test_elements_are_put_behind_the_others_and_taken_away():
+    document = parse(TEXT)
+    b, c, d = document.root.children
+    edits = Edits(document)
+    edits.drop(c)
+    edits.append(document.root, "<k>\n  <l/>\n</k>")
+    edits.append(b, "<first/>")
+    assert edits.apply() == (
+        b'<?xml version="1.0"?>\r\n<!-- a > b --><a>\r\n  <b x = "1>2"  y=\'3\'>\r\n    <first/>\r\n  </b>'
+        b"\r\n\t<d ><e/></d>\r\n\t<k>\r\n\t  <l/>\r\n\t</k></a>"
+    )
+
+
 def test_no_edit_is_no_change():
     assert Edits(parse(TEXT)).apply() == TEXT
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from diffnea.formats import mjcf, urdf
 from diffnea.formats.description import (
+    Curve,
+    Curves,
     Description,
     RobotFileError,
     assemble,
@@ -47,12 +49,18 @@ def load_robot(path: str | os.PathLike[str], *, allow_unphysical: bool = False) 
 
 
 def save_robot(
-    robot: Robot, path: str | os.PathLike[str], *, fresh: bool = False, allow_unphysical: bool = False
+    robot: Robot,
+    path: str | os.PathLike[str],
+    *,
+    fresh: bool = False,
+    allow_unphysical: bool = False,
+    curves: Curves | None = None,
 ) -> None:
     """Write a robot as `.urdf` or MJCF `.xml`; read back, it is the same robot.
 
     A robot that came from a file of that format is written as that file with only the changed numbers edited, unless
-    `fresh`. The result is read back and compared before anything is put in place; nothing is half-written.
+    `fresh`. The result is read back and compared before anything is put in place; nothing is half-written. MJCF takes
+    `curves` too, dry friction that changes with speed, by joint; without any, those of the robot's file stay.
     """
     path = Path(path)
     kind = _FORMATS.get(path.suffix.lower())
@@ -63,9 +71,13 @@ def save_robot(
     try:
         if not allow_unphysical:
             check_physical(describe(robot))
-        text = _write(robot, path, kind, fresh)
-        back = assemble(_read(text, str(path), kind, allow_unphysical=True))
+        if kind == "urdf" and curves:
+            raise RobotFileError("URDF has no place for friction that changes with speed; use .xml for MJCF")
+        text = _write(robot, path, kind, fresh, curves)
+        written = _read(text, str(path), kind, allow_unphysical=True)
+        back = assemble(written)
         _verify(robot, back, kind)
+        _verify_curves(written, curves)
     except (RobotFileError, XMLFault) as error:
         raise RobotFileError(f"{path}: {error}") from None
     _replace_file(path, text)
@@ -87,13 +99,15 @@ def _read(text: bytes, path: str, kind: str, allow_unphysical: bool) -> Descript
     return urdf.read(text, allow_unphysical) if kind == "urdf" else mjcf.read(text, path, allow_unphysical)
 
 
-def _write(robot: Robot, path: Path, kind: str, fresh: bool) -> bytes:
+def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | None) -> bytes:
     source = robot.source
     render = urdf.render if kind == "urdf" else mjcf.render
-    if source is None or fresh:
-        return render(describe(robot))
+    if source is None or (fresh and curves is not None):
+        return render(describe(robot, curves))
     old = _read(source.text, source.path, source.format, allow_unphysical=True)
-    new = revise(old, robot)
+    if fresh:
+        return render(describe(robot, _curves(old)))
+    new = revise(old, robot, curves)
     if source.format != kind:
         return render(new)
     if kind == "urdf":
@@ -113,6 +127,19 @@ def _verify(robot: Robot, back: Robot, kind: str) -> None:
         bound = _READ_BACK[dtype.name] * max(np.abs(value[np.isfinite(value)]).max(initial=0.0), 1e-12)
         if not np.allclose(other, value, rtol=0.0, atol=bound):
             raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
+
+
+def _curves(description: Description) -> dict[str, Curve]:
+    return {joint.name: joint.curve for joint in description.joints if joint.curve is not None}
+
+
+def _verify_curves(written: Description, wanted: Curves | None) -> None:
+    """Refuse to write a file whose friction would be read back as another."""
+    found = _curves(written)
+    for name in () if wanted is None else {*found, *wanted}:
+        both = [list(vars(curves[name]).values()) for curves in (found, wanted or {}) if name in curves]
+        if len(both) < 2 or not np.allclose(*both, rtol=_READ_BACK["float64"], atol=0.0):
+            raise RobotFileError(f'the friction of joint "{name}" cannot be written: it would be read back differently')
 
 
 def _movers(robot: Robot) -> dict[str, str | None]:

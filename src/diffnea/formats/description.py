@@ -6,6 +6,7 @@ An inertia is the 4 × 4 pseudo-inertia `P = [Σ, m·c; (m·c)ᵀ, m]`, which mo
 """
 
 import heapq
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
@@ -38,6 +39,18 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Curve:
+    """Dry friction that changes with speed: `friction + (static − friction)·exp(−(v/speed)²)`, Stribeck's curve.
+
+    `stiffness`, a force per travel, is that of the bristles which MuJoCo has such friction from.
+    """
+
+    static: float
+    speed: float
+    stiffness: float
+
+
+@dataclass(frozen=True)
 class Joint:
     """A joint as the file has it; `kind` may be fixed, and then only names and `origin` matter."""
 
@@ -55,6 +68,17 @@ class Joint:
     upper: float = np.inf
     velocity: float = np.inf
     effort: float = np.inf
+    curve: Curve | None = None  # `friction` is dry friction at high speed where there is one
+
+    @property
+    def steady_friction(self) -> float:
+        """What there is of dry friction at every speed."""
+        return self.friction if self.curve is None else min(self.friction, self.curve.static)
+
+    @property
+    def varying_friction(self) -> float:
+        """What dry friction may have beyond that."""
+        return 0.0 if self.curve is None else abs(self.curve.static - self.friction)
 
 
 @dataclass(frozen=True)
@@ -264,8 +288,11 @@ def _pseudo(inertia: Inertia) -> np.ndarray:
 # Robot → Description ---------------------------------------------------------------------------------------------
 
 
-def describe(robot: Robot) -> Description:
-    """A robot that came from nowhere: a base link, and a link and a joint a row."""
+Curves = Mapping[str, Curve]
+
+
+def describe(robot: Robot, curves: Curves | None = None) -> Description:
+    """A robot that came from nowhere: a base link, and a link and a joint a row; friction curves by joint."""
     base = next(name for name in ("base", "base_link", "base_") if name not in robot.link_names)
     numbers = _numbers(robot)
     links = [Link(base)]
@@ -274,7 +301,8 @@ def describe(robot: Robot) -> Description:
         above = base if parent < 0 else robot.link_names[parent]
         links.append(Link(link, numbers["inertia"][i], numbers["offset"][i]))
         values = {key: numbers[key][i] for key in _JOINT_NUMBERS}
-        joints.append(Joint(name, robot.tree.kinds[i], above, link, numbers["placement"][i], **values))
+        curve = (curves or {}).get(name)
+        joints.append(Joint(name, robot.tree.kinds[i], above, link, numbers["placement"][i], **values, curve=curve))
     return Description(robot.name, tuple(links), tuple(joints), tuple(numbers["gravity"].tolist()))
 
 
@@ -296,8 +324,11 @@ def _numbers(robot: Robot) -> dict[str, np.ndarray]:
     return {**doubles, "placement": placement, "inertia": _pseudo(robot.inertia)}
 
 
-def revise(description: Description, robot: Robot) -> Description:
-    """The description with the robot's numbers in it; what is equal in the robot's precision stays as it was."""
+def revise(description: Description, robot: Robot, curves: Curves | None = None) -> Description:
+    """The description with the robot's numbers in it; what is equal in the robot's precision stays as it was.
+
+    Friction curves are those given by joint, or the description's own where none are given at all.
+    """
     merged = _merge(description)
     before = assemble(description)
     if before.tree != robot.tree:
@@ -308,7 +339,8 @@ def revise(description: Description, robot: Robot) -> Description:
     for i, joint in enumerate(merged.joints):
         changed = {key: new[key][i] for key in _JOINT_NUMBERS if not np.array_equal(old[key][i], new[key][i])}
         origin = _revised_origin(joint, merged.pose[joint.parent], old["placement"][i], new["placement"][i])
-        joints[joint.name] = replace(joint, origin=origin, **changed)
+        curve = joint.curve if curves is None else curves.get(joint.name)
+        joints[joint.name] = replace(joint, origin=origin, curve=curve, **changed)
         if not np.array_equal(old["inertia"][i], new["inertia"][i]):
             links.update(_revised_inertia(i, new["inertia"][i], joint.child, links, merged))
     gravity = tuple(new["gravity"].tolist())

@@ -7,6 +7,7 @@ gear, gravity other than −9.81 along z) is kept in a `<diffnea>` element, whic
 import math
 import re
 from collections.abc import Iterable
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -96,7 +97,10 @@ def _read_joint(element: Element, allow_unphysical: bool) -> Joint:
     length = np.linalg.norm(axis)
     if length == 0:
         raise RobotFileError(f"{where}: its axis is 0 0 0; give a direction")
-    values = {**_read_dynamics(element, where, allow_unphysical), **_read_limits(element, kind, where)}
+    values: dict[str, Any] = {
+        **_read_dynamics(element, where, allow_unphysical),
+        **_read_limits(element, kind, where),
+    }
     axis = axis if abs(length - 1) < _SAME else axis / length
     return Joint(name, kind, parent, child, origin, axis, **values)
 

@@ -177,6 +177,20 @@ class Edits:
             close = self._newline + outer + b"</" + parent.tag.encode() + b">"
             self._changes.append((self._inside_end(parent), parent.open_end, b">" + block + close))
 
+    def append(self, parent: Element, child: str) -> None:
+        """Put a new child, given as text with lines indented from zero, behind the others of `parent`."""
+        if not parent.children:
+            return self.add(parent, child)
+        last = parent.children[-1]
+        lines = child.encode().splitlines()
+        block = b"".join(self._newline + self._indent(last) + line for line in lines)
+        self._changes.append((last.end, last.end, block))
+
+    def drop(self, element: Element) -> None:
+        """Take a whole element away, and the blank before it."""
+        start = len(self.document.text[: element.start].rstrip())
+        self._changes.append((start, element.end, b""))
+
     def replace(self, element: Element, content: bytes) -> None:
         """Put other text in the place of a whole element."""
         self._changes.append((element.start, element.end, content))

@@ -1,15 +1,18 @@
-"""What a robot file holds of a model: gears, damping in a line, dry friction of one height; and what it lacks."""
+"""What robot files hold of a model: gears, damping in a line, dry friction or its curve; and what they lack."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain, Motor, Offset
+from diffnea import dynamics
+from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain, Motor, Offset, Stribeck
 from diffnea.actuators.base import Resistance
 from diffnea.batches import batched
+from diffnea.formats import Curve
 from diffnea.identify.held_out import HeldOut
 from diffnea.models import Model
 from diffnea.robot import Robot
@@ -19,27 +22,44 @@ STATES, AT_REST = 512, 0.02
 # Friction that a straight line meets to this share is one; what it misses by more is said.
 STRAIGHT, NOTABLE = 1e-9, 1e-3
 
+# MuJoCo's friction yields as a spring before a joint slides. With what it moves, this one swings at 1/BRISTLES rad/s:
+# about as fast as time steps can follow, so that travel before sliding is lost in them.
+BRISTLES = 2.5e-4  # s
+
 
 @dataclass(frozen=True)
 class Exported:
-    """The robot to write, and what its file cannot say of the model, a sentence each."""
+    """The robot to write, and what its files cannot say of the model, a sentence each.
+
+    `robot` has friction in a line. `curved` and `curves` are for MJCF, which takes Stribeck's curve too; None leaves
+    friction to the file.
+    """
 
     robot: Robot
     lacking: tuple[str, ...]
+    curved: Robot
+    curves: dict[str, Curve] | None
 
 
-def exported(model: Model, kept: HeldOut | None = None) -> Exported:
-    """The model as a robot file can have it; friction is met best at the speeds of the data kept back."""
+def exported(model: Model, kept: HeldOut | None = None, curves: bool = True) -> Exported:
+    """The model as robot files can have it; friction is met best at the speeds of the data kept back.
+
+    Without `curves` as if MJCF took none.
+    """
     actuator, robot = model.actuator, model.robot
     parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
     if actuator.energy_class == "conserving" and not any(isinstance(part, Gain) for part in parts):
-        return Exported(robot, tuple(_lacking(parts)))
+        return Exported(robot, tuple(_lacking(parts)), robot, None)
     q, qd = _states(robot, kept)
-    lost = batched(_resistance, model, q=q, qd=qd)
-    lines = [_line(*(np.asarray(array)[:, k] for array in (qd, *lost))) for k in range(robot.num_joints)]
-    dry, viscous, missed = (np.array(column) for column in zip(*lines, strict=True))
+    columns = [np.asarray(array).T for array in (qd, *batched(_resistance, model, q=q, qd=qd))]
+    rubbing = [_Rubbing(*joint) for joint in zip(*columns, strict=True)]
+    dry, viscous, missed = (np.array(column) for column in zip(*map(_line, rubbing), strict=True))
     robot = replace(_geared(robot, parts), friction=jnp.asarray(dry), damping=jnp.asarray(viscous))
-    return Exported(robot, (*_bent(robot, missed, dry + viscous * np.abs(qd).max(0)), *_lacking(parts)))
+    bent = np.flatnonzero(missed > NOTABLE * (dry + viscous * np.abs(qd).max(0))).tolist()
+    found = {k: curve for k in bent if curves and (curve := _stribeck(parts, k, rubbing[k]))}
+    said = [*_bent(robot, missed, [*found], ", in identified.urdf: it has")]
+    said += _bent(robot, missed, [k for k in bent if k not in found], ": they have")
+    return Exported(robot, (*said, *_lacking(parts)), *_curved(robot, found, q))
 
 
 def _resistance(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
@@ -56,20 +76,68 @@ def _states(robot: Robot, kept: HeldOut | None) -> tuple[np.ndarray, np.ndarray]
     return q[rows], qd[rows]
 
 
-def _line(qd: np.ndarray, dry: np.ndarray, viscous: np.ndarray) -> tuple[float, float, float]:
+class _Rubbing(NamedTuple):
+    """A joint's velocities in some states, and what opposes its motion there."""
+
+    qd: np.ndarray
+    dry: np.ndarray
+    viscous: np.ndarray
+
+
+def _line(joint: _Rubbing) -> tuple[float, float, float]:
     """Dry friction and damping nearest to what opposes the motion, and by how much they miss it at most."""
     from scipy.optimize import nnls  # slow to import, and seldom needed
 
-    speed = np.abs(qd)
+    speed = np.abs(joint.qd)
     moves = speed > AT_REST * speed.max(initial=0.0)
-    if not moves.any() or max(np.ptp(dry) / max(dry.max(), 1e-300), np.ptp(viscous) / max(viscous.max(), 1e-300)) < (
-        STRAIGHT
-    ):
-        return float(dry[0]), float(viscous[0]), 0.0
-    speed, force = speed[moves], (dry + viscous * speed)[moves]
+    if not moves.any() or max(map(_change, joint[1:])) < STRAIGHT:
+        return float(joint.dry[0]), float(joint.viscous[0]), 0.0
+    speed, force = speed[moves], (joint.dry + joint.viscous * speed)[moves]
     columns = np.column_stack([np.ones_like(speed), speed])
     found, _ = nnls(columns, force)
     return float(found[0]), float(found[1]), float(np.abs(columns @ found - force).max())
+
+
+def _change(values: np.ndarray) -> float:
+    """By what share of the largest some numbers, none of them negative, differ."""
+    return float(np.ptp(values) / max(values.max(), 1e-300))
+
+
+class _Stribeck(NamedTuple):
+    """Dry friction of a joint at speed and at rest, the speed at which it changes, and viscous friction."""
+
+    kinetic: float
+    static: float
+    speed: float
+    viscous: float
+
+
+def _stribeck(parts: tuple[AbstractActuator, ...], k: int, joint: _Rubbing) -> _Stribeck | None:
+    """The curve that a joint's friction is, if it is one: Stribeck's, and nothing else that changes with the state."""
+    bends = [part for part in parts if isinstance(part, Stribeck)]
+    if len(bends) != 1:
+        return None
+    kinetic, static, shape = (float(getattr(bends[0], name)[k]) for name in ("kinetic", "static", "shape"))
+    still = np.exp(-shape * joint.qd**2)
+    rest = joint.dry - kinetic * (1 - still) - static * still
+    if np.ptp(rest) > STRAIGHT * joint.dry.max() or _change(joint.viscous) > STRAIGHT:
+        return None
+    other = max(float(rest.mean()), 0.0)  # rounding, where there is no other
+    return _Stribeck(kinetic + other, static + other, shape**-0.5, float(joint.viscous[0]))
+
+
+def _curved(robot: Robot, found: dict[int, _Stribeck], q: np.ndarray) -> tuple[Robot, dict[str, Curve]]:
+    """The robot with friction at speed where there are curves, and these, with bristles that suit what they move."""
+    if not found:
+        return robot, {}
+    mobility = np.linalg.inv(np.asarray(batched(dynamics.crba, robot, q=q)))
+    stiffness = 1 / (np.diagonal(mobility, axis1=1, axis2=2).max(0) * BRISTLES**2)
+    friction, damping = np.array(robot.friction), np.array(robot.damping)
+    for k, curve in found.items():
+        friction[k], damping[k] = curve.kinetic, curve.viscous
+    names = robot.joint_names
+    curves = {names[k]: Curve(curve.static, curve.speed, float(stiffness[k])) for k, curve in found.items()}
+    return replace(robot, friction=jnp.asarray(friction), damping=jnp.asarray(damping)), curves
 
 
 def _geared(robot: Robot, parts: tuple[AbstractActuator, ...]) -> Robot:
@@ -86,15 +154,14 @@ def _drives(parts: tuple[AbstractActuator, ...]) -> list[Gain | Motor]:
     return [part for part in parts if isinstance(part, (Gain, Motor))]
 
 
-def _bent(robot: Robot, missed: Float[np.ndarray, " n"], whole: Float[np.ndarray, " n"]) -> Iterator[str]:
-    """Which friction is no straight line over speed."""
-    bent = np.flatnonzero(missed > NOTABLE * whole)
-    if len(bent):
+def _bent(robot: Robot, missed: Float[np.ndarray, " n"], bent: list[int], where: str) -> Iterator[str]:
+    """Which friction is no straight line over speed, where it is written as one."""
+    if bent:
         names = ", ".join(robot.joint_names[k] for k in bent)
-        worst = int(bent[np.argmax(missed[bent])])
+        worst = max(bent, key=lambda k: missed[k])
         unit = "N·m" if robot.tree.revolute[worst] else "N"
         off = f"off by up to {missed[worst]:.2g} {unit} ({robot.joint_names[worst]})"
-        yield f"how friction changes with speed ({names}): they have the nearest straight line, {off}"
+        yield f"how friction changes with speed ({names}){where} the nearest straight line, {off}"
 
 
 def _lacking(parts: tuple[AbstractActuator, ...]) -> Iterator[str]:

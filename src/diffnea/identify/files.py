@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from diffnea.formats import RobotFileError, save_robot
+from diffnea.formats import Curve, RobotFileError, save_robot
 from diffnea.identify import modules
 from diffnea.identify.combinations import Combination
 from diffnea.identify.exported import exported
@@ -29,6 +29,7 @@ from diffnea.robot import Robot
 FORMAT = 1
 FIT, WEIGHTS, HELD_OUT = "fit.json", "weights.npz", "held_out.npz"
 ROBOTS = ("identified.urdf", "identified.xml")
+WRITTEN = "written"
 
 
 class FitFileError(ValueError):
@@ -49,8 +50,7 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
     _place(out / WEIGHTS, lambda path: np.savez(path, **arrays))  # pyright: ignore[reportArgumentType]
     if isinstance(fit.consistent, Model):
         with double_precision():
-            whole = exported(fit.consistent, fit.held_out)
-            content |= {"robot_files": _robots(whole.robot, out), "not_in_robot_files": list(whole.lacking)}
+            content |= _robots(fit.consistent, fit.held_out, out)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     _place(out / FIT, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -112,16 +112,23 @@ def _number(value: Any) -> Any:
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
-def _robots(robot: Robot, out: Path) -> dict[str, str]:
-    """The robot in both formats; a robot that one of them cannot hold leaves a word instead."""
-    said = {}
-    for name in ROBOTS:
-        try:
-            save_robot(robot, out / name)
-            said[name] = "written"
-        except (RobotFileError, ValueError) as error:
-            said[name] = f"not written: {error}"
-    return said
+def _robots(model: Model, kept: HeldOut | None, out: Path) -> dict[str, Any]:
+    """The robot in both formats, and what they lack; a robot that one of them cannot hold leaves a word instead."""
+    urdf, mjcf = ROBOTS
+    whole = exported(model, kept)
+    said = {urdf: _written(whole.robot, out / urdf), mjcf: _written(whole.curved, out / mjcf, whole.curves)}
+    if whole.curves and said[mjcf] != WRITTEN:  # the user's own file may ask for what does not go with curves
+        whole = exported(model, kept, curves=False)
+        said[mjcf] = _written(whole.robot, out / mjcf)
+    return {"robot_files": said, "not_in_robot_files": list(whole.lacking)}
+
+
+def _written(robot: Robot, path: Path, curves: dict[str, Curve] | None = None) -> str:
+    try:
+        save_robot(robot, path, curves=curves)
+        return WRITTEN
+    except (RobotFileError, ValueError) as error:
+        return f"not written: {error}"
 
 
 def load_fit(folder: str | os.PathLike[str]) -> Fit:

@@ -10,8 +10,21 @@ import numpy as np
 
 from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import LEAST
-from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, load_model, motion, shift
-from diffnea.formats.mjcf.text import FRESH, HARD_FRICTION, Text, inertial_attributes, quaternion, tag, where, widened
+from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, distinct, load_model, motion, shift
+from diffnea.formats.mjcf.text import (
+    FRESH,
+    HARD_FRICTION,
+    NOT_RUNGE_KUTTA,
+    Text,
+    actuator_range,
+    bristles,
+    friction_tag,
+    inertial_attributes,
+    quaternion,
+    tag,
+    where,
+    widened,
+)
 from diffnea.formats.xml_text import Element, format_numbers, parse
 
 _ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
@@ -28,6 +41,7 @@ def edit(text: bytes, path: str, old: Description, new: Description) -> bytes:
     change = _Change(Text(document, path), load_model(document, path, allow_unphysical=True), old, new)
     change.gravity()
     change.motors()
+    change.curves()
     explicit = change.settle_inertias()
     for body, element in zip(change.model.bodies[1:], change.bodies, strict=True):
         change.placement(body, element)
@@ -68,6 +82,7 @@ class _Change:
 
     def __init__(self, text: Text, model: Model, old: Description, new: Description):
         self.text, self.model, self.old, self.new = text, model, _Side(old), _Side(new)
+        self.named: set[str] = set()
         self.bodies = [body for world in text.sections("worldbody") for body in self._bodies(world)]
         for made, element in zip(model.bodies[1:], self.bodies, strict=False):
             self._match(made.name, element)
@@ -141,9 +156,9 @@ class _Change:
         regeared = new.gear != old.gear
         if not np.array_equal(old.axis, new.axis):
             self.text.set(element, "axis", made.frame[:3, :3].T @ new.axis)
-        if new.friction != old.friction:
-            self.text.set(element, "frictionloss", new.friction)
-            if new.friction and made.soft:
+        if new.steady_friction != old.steady_friction:
+            self.text.set(element, "frictionloss", new.steady_friction)
+            if new.steady_friction and made.soft:
                 for name, values in HARD_FRICTION.items():
                     self.text.set(element, name, values)
         # What actuators add goes with the square of the gear.
@@ -154,8 +169,9 @@ class _Change:
             self.text.set(element, "damping", _trimmed([new.damping - reflected[1], *made.damping[1:]]))
         if (old.lower, old.upper) != (new.lower, new.upper):
             self._limits(made, element, new)
-        if new.effort != old.effort or (regeared and np.isfinite(new.effort) and not made.effort_limited):
-            self._effort(made, element, new.effort)
+        rubs = made.effort_limited and new.varying_friction != old.varying_friction
+        if new.effort != old.effort or rubs or (regeared and np.isfinite(new.effort) and not made.effort_limited):
+            self._effort(made, element, new)
 
     def _limits(self, made: ModelJoint, element: Element, new: Joint) -> None:
         if np.isinf([new.lower, new.upper]).all():
@@ -168,11 +184,12 @@ class _Change:
         if not made.limited:
             self.text.set(element, "limited", "true")
 
-    def _effort(self, made: ModelJoint, element: Element, effort: float) -> None:
-        if np.isfinite(effort):
-            self.text.set(element, "actuatorfrcrange", widened(-effort, effort))
-        if np.isfinite(effort) != made.effort_limited:
-            self.text.set(element, "actuatorfrclimited", "true" if np.isfinite(effort) else "false")
+    def _effort(self, made: ModelJoint, element: Element, new: Joint) -> None:
+        limited = bool(np.isfinite(new.effort))
+        if limited:
+            self.text.set(element, "actuatorfrcrange", actuator_range(new))
+        if limited != made.effort_limited:
+            self.text.set(element, "actuatorfrclimited", "true" if limited else "false")
 
     # Inertia -----------------------------------------------------------------------------------------------------
 
@@ -222,8 +239,7 @@ class _Change:
         changed = [joint for joint in self.new.joints.values() if joint.gear != self.old.joints[joint.name].gear]
         if not changed:
             return
-        elements = [child for section in self.text.sections("actuator") for child in self.text.children(section)]
-        self._count(self.model.actuators, len(elements))
+        elements = self._actuators()
         driven = {motor.joint for motor in self.model.motors}
         for motor in self.model.motors:
             if any(joint.name == motor.joint for joint in changed):
@@ -234,6 +250,11 @@ class _Change:
         if undriven:
             self._add_motors(undriven)
 
+    def _actuators(self) -> list[Element]:
+        elements = [child for section in self.text.sections("actuator") for child in self.text.children(section)]
+        self._count(len(self.model.actuators), len(elements))
+        return elements
+
     def _gear(self, motor: Motor) -> float:
         old, new = self.old.joints[motor.joint].gear, self.new.joints[motor.joint].gear
         alone = sum(other.joint == motor.joint for other in self.model.motors) == 1
@@ -242,14 +263,52 @@ class _Change:
         return new / motor.gain if alone else motor.gear[0] * new / old
 
     def _add_motors(self, joints: list[Joint]) -> None:
-        pairs = zip(self.model.bodies[1:], self.bodies, strict=True)
-        for body, element in pairs:
-            for made, joint_element in zip(body.joints, self._joints(element), strict=True):
-                if "name" not in joint_element.attributes and made.name in {joint.name for joint in joints}:
-                    self.text.set(joint_element, "name", made.name)
+        self._name(joints)
         plain = {"ctrllimited": "false", "forcelimited": "false"}  # whatever the file's defaults are
         lines = [tag("motor", joint=joint.name, gear=joint.gear, **plain) for joint in joints]
         self.text.add(self.text.root, ["<actuator>", *("  " + line for line in lines), "</actuator>"])
+
+    def _name(self, joints: list[Joint]) -> None:
+        """Names for joints that the text gives none, so that actuators can say whose they are."""
+        wanted = {joint.name for joint in joints} - self.named
+        for body, element in zip(self.model.bodies[1:], self.bodies, strict=True):
+            for made, joint_element in zip(body.joints, self._joints(element), strict=True):
+                if "name" not in joint_element.attributes and made.name in wanted:
+                    self.text.set(joint_element, "name", made.name)
+        self.named |= wanted
+
+    def curves(self) -> None:
+        """Friction that changes with speed: in the actuator that says so, or in a new one behind the others."""
+        joints = [joint for joint in self.new.joints.values() if _curved(joint) != _curved(self.old.joints[joint.name])]
+        if not joints:
+            return
+        if self.model.runge_kutta:
+            reason = "its integrator is RK4, with which MuJoCo takes no friction that changes with speed"
+            raise RobotFileError(f"{reason}; use implicitfast, or save with fresh=True")
+        elements, added = self._actuators(), []
+        for joint in joints:
+            index = self.model.frictions.get(joint.name)
+            if index is None:
+                added.append(joint)
+            elif joint.curve is None:
+                self.text.drop(elements[index])
+            else:
+                self.text.set(elements[index], "lugre", bristles(joint))
+        if added:
+            self._add_frictions(added)
+
+    def _add_frictions(self, joints: list[Joint]) -> None:
+        self._name(joints)
+        plain = {"damping": 0.0, "armature": 0.0}  # whatever the file's defaults are
+        names = [distinct(f"{joint.name}_friction", self.model.actuators) for joint in joints]
+        lines = [friction_tag(joint, name, **plain) for joint, name in zip(joints, names, strict=True)]
+        sections = self.text.sections("actuator")
+        if sections:
+            self.text.append(sections[-1], [NOT_RUNGE_KUTTA, *lines])
+        else:
+            self.text.add(
+                self.text.root, ["<actuator>", *("  " + line for line in [NOT_RUNGE_KUTTA, *lines]), "</actuator>"]
+            )
 
     def gravity(self) -> None:
         """Gravity in the last <option> that has it, or in a new one."""
@@ -265,6 +324,10 @@ class _Change:
             self.text.set(options[-1], "gravity", self.new.gravity)
         else:
             self.text.add(self.text.root, [tag("option", gravity=self.new.gravity)])
+
+
+def _curved(joint: Joint) -> list[float] | None:
+    return None if joint.curve is None else bristles(joint)
 
 
 def _multiplies(element: Element) -> bool:

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from diffnea.formats.description import RobotFileError, pseudo_inertia
+from diffnea.formats.description import Curve, RobotFileError, pseudo_inertia
 from diffnea.formats.mjcf.compiler import (
     MASSLESS,
+    ROUNDING_OFF,
     SLIVER,
     Compiled,
     compile_text,
@@ -28,6 +29,8 @@ from diffnea.formats.xml_text import Document
 WORLD = "world"
 # How MuJoCo holds constraints where a file says nothing: time constant in s, damping ratio.
 DEFAULT_SOLREF = (0.02, 1.0)
+# A motor whose shorted winding brakes by less, in N·m·s/rad, has none.
+NO_BRAKE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ class ModelJoint:
     effort_limited: bool
     damping: np.ndarray  # per speed, speed squared, speed cubed
     friction: float
+    curve: Curve | None
     soft: bool  # its dry friction yields as MuJoCo has it by default
     armature: float
     reflected: np.ndarray  # armature and damping that actuators add to the joint's own
@@ -86,11 +90,13 @@ class Model:
 
     bodies: tuple[ModelBody, ...]
     motors: tuple[Motor, ...]
-    actuators: int
+    actuators: tuple[str, ...]
+    frictions: dict[str, int]  # which actuator is the friction of a joint, and nothing else
     gravity: tuple[float, float, float]
     degrees: bool
     geoms_rule: bool  # inertiafromgeom="true" passes over <inertial> elements
     total_mass: bool  # settotalmass scales what is written
+    runge_kutta: bool
     notes: tuple[str, ...]
 
     def gear(self, joint: str) -> float:
@@ -113,11 +119,13 @@ def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
     return Model(
         bodies=bodies,
         motors=motors,
-        actuators=len(names.actuators),
+        actuators=tuple(names.actuators),
+        frictions={names.joints[j]: i for j, i in _frictions(model).items()},
         gravity=(x, y, z),
         degrees=bool(compiled.spec.compiler.degree),
         geoms_rule=inference(compiled.spec) == "true",
         total_mass=compiled.spec.compiler.settotalmass > 0,
+        runge_kutta=bool(model.opt.integrator == mj.mjtIntegrator.mjINT_RK4),
         notes=tuple(_notes(model, names, motors)),
     )
 
@@ -134,7 +142,7 @@ def _refuse_infinite(model: Any, names: "_Names") -> None:
 
 def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...]) -> Iterator[str]:
     """What the file has besides rigid bodies, joints and motors, in a line each."""
-    driven = {motor.index for motor in motors}
+    driven = {motor.index for motor in motors} | set(_frictions(model).values())
     others = [name for index, name in enumerate(names.actuators) if index not in driven]
     if others:
         yield f"only motors on joints are part of a robot; left out: actuator {listed(others)}"
@@ -228,6 +236,7 @@ def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: 
     dof = int(model.jnt_dofadr[j])
     limited = bool(model.jnt_actfrclimited[j])
     bounds = [motor.bound for motor in motors if motor.joint == names.joints[j]]
+    friction, curve = _friction(model, j, float(model.dof_frictionloss[dof]))
     return ModelJoint(
         name=names.joints[j],
         slide=bool(model.jnt_type[j] == mj.mjtJoint.mjJNT_SLIDE),
@@ -236,10 +245,11 @@ def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: 
         ref=float(model.qpos0[model.jnt_qposadr[j]]),
         limited=bool(model.jnt_limited[j]),
         range=model.jnt_range[j].copy() if model.jnt_limited[j] else np.array([-np.inf, np.inf]),
-        effort=_without_sliver(model.jnt_actfrcrange[j]) if limited else sum(bounds) if bounds else np.inf,
+        effort=_effort(model.jnt_actfrcrange[j], friction, curve) if limited else sum(bounds) if bounds else np.inf,
         effort_limited=limited,
         damping=np.append(model.dof_damping[dof], _optional(model, "dof_dampingpoly", model.nv, 2)[dof]),
-        friction=float(model.dof_frictionloss[dof]),
+        friction=friction,
+        curve=curve,
         soft=bool(np.array_equal(model.dof_solref[dof], DEFAULT_SOLREF)),
         armature=float(model.dof_armature[dof]),
         reflected=_reflected(model, j),
@@ -247,9 +257,11 @@ def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: 
     )
 
 
-def _without_sliver(effort: np.ndarray) -> float:
-    bound = float(np.abs(effort).max())
-    return bound if bound > SLIVER else 0.0
+def _effort(bounds: np.ndarray, friction: float, curve: Curve | None) -> float:
+    """What motors may do to a joint, where friction is an actuator's too."""
+    rubbing = abs(curve.static - friction) if curve else 0.0
+    bound = float(np.abs(bounds).max()) - rubbing
+    return bound if bound > SLIVER + ROUNDING_OFF * rubbing else 0.0
 
 
 def _motors(model: Any, names: _Names) -> Iterator[Motor]:
@@ -267,6 +279,32 @@ def _motors(model: Any, names: _Names) -> Iterator[Motor]:
             limited = np.isfinite(min(force, ctrl))  # 0 · ∞ is no bound
             bound = abs(gear[0]) * min(force, abs(gain) * ctrl if gain else 0.0) if limited else np.inf
             yield Motor(i, names.joints[model.actuator_trnid[i, 0]], gear, gain, float(bound))
+
+
+def _friction(model: Any, j: int, steady: float) -> tuple[float, Curve | None]:
+    """Dry friction of a joint at speed, and how it changes towards rest."""
+    i = _frictions(model).get(j)
+    if i is None:
+        return steady, None
+    moving, still, speed = model.actuator_biasprm[i, 3:6].tolist()
+    return steady + moving, Curve(steady + still, speed, float(model.actuator_dynprm[i, 5]))
+
+
+def _frictions(model: Any) -> dict[int, int]:
+    """Joints with an actuator that is LuGre's friction without damping and nothing else, and which that is."""
+    mj = mujoco()
+
+    kind = getattr(mj.mjtBias, "mjBIAS_DCMOTOR", None)
+    inputs = getattr(model, "actuator_ctrlnum", np.ones(len(model.actuator_biastype)))
+    alike = [i for i in _on_joints(model) if model.actuator_biastype[i] == kind and not inputs[i]]
+    found = {}
+    for i in alike:
+        resistance, constant = model.actuator_gainprm[i, :2]
+        plain = constant**2 < NO_BRAKE * resistance and not model.actuator_biasprm[i, 0]  # no cogging
+        rubs = model.actuator_actnum[i] == 1 and model.actuator_dynprm[i, 5] > 0 and not model.actuator_dynprm[i, 6]
+        if plain and rubs and model.actuator_gear[i, 0] == 1:
+            found.setdefault(int(model.actuator_trnid[i, 0]), []).append(i)
+    return {joint: those[0] for joint, those in found.items() if len(those) == 1}
 
 
 def _on_joints(model: Any) -> list[int]:

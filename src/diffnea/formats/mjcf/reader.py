@@ -55,6 +55,7 @@ def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
                 lower=float(joint.range[0]),
                 upper=float(joint.range[1]),
                 effort=joint.effort,
+                curve=joint.curve,
             ),
         )
         above, pose = name, back

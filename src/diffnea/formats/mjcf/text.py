@@ -9,7 +9,7 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from diffnea.formats.description import RobotFileError, central_moments
+from diffnea.formats.description import Joint, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import ROUNDING_OFF, SLIVER
 from diffnea.formats.xml_text import Document, Edits, Element, format_numbers, parse
 
@@ -17,6 +17,10 @@ FRESH = "save with fresh=True to write a new file"
 # MuJoCo lets joints creep for 20 ms before its dry friction holds. With this it holds as soon as a time step allows: of
 # time constants below two steps MuJoCo makes two steps.
 HARD_FRICTION = {"solreffriction": (1e-4, 1.0), "solimpfriction": (0.9999, 0.9999, 0.001, 0.5, 2.0)}
+# A motor needs a winding: of this one MuJoCo feels 1e-16 N·m·s/rad. Releases before 4.0 take no motor constant of 0.
+NO_WINDING = {"resistance": 1.0, "motorconst": 1e-8}
+# LuGre's friction follows the sign of the velocity within a step. Runge-Kutta's inner stages have it without bound.
+NOT_RUNGE_KUTTA = "<!-- friction that changes with speed; for integrators other than RK4 -->"
 # Products of inertia below this share of the largest moment are rounding.
 _SAME_AXES = 1e-15
 
@@ -77,6 +81,14 @@ class Text:
     def add(self, parent: Element, lines: list[str]) -> None:
         """Put a new child before the others."""
         self._edits(parent).add(parent, "\n".join(lines))
+
+    def append(self, parent: Element, lines: list[str]) -> None:
+        """Put a new child behind the others."""
+        self._edits(parent).append(parent, "\n".join(lines))
+
+    def drop(self, element: Element) -> None:
+        """Take an element away."""
+        self._edits(element).drop(element)
 
     def relocate(self, folder: str) -> None:
         """Make the names of files good from another folder."""
@@ -173,6 +185,29 @@ def tag(element: str, /, **values) -> str:
     """An element without children; values are text or numbers."""
     texts = {key: value if isinstance(value, str) else format_numbers(value) for key, value in values.items()}
     return f"<{element} " + " ".join(f"{key}={quoteattr(text)}" for key, text in texts.items()) + "/>"
+
+
+def friction_tag(joint: Joint, name: str, **others) -> str:
+    """Friction that changes with speed, beside a joint's steady one: LuGre's, of a motor without winding or command."""
+    return tag(
+        "dcmotor", name=name, joint=joint.name, gear=1.0, **others, **NO_WINDING, input="none", lugre=bristles(joint)
+    )
+
+
+def bristles(joint: Joint) -> list[float]:
+    """The attribute `lugre`: stiffness, damping, and friction at speed and at rest beyond the steady one; speed.
+
+    Damping would resist acceleration wherever friction changes. The steady friction damps the bristles well enough.
+    """
+    assert joint.curve is not None
+    curve, steady = joint.curve, joint.steady_friction
+    return [curve.stiffness, 0.0, joint.friction - steady, curve.static - steady, curve.speed]
+
+
+def actuator_range(joint: Joint) -> list[float]:
+    """What actuators may do to a joint: its effort, and what of its friction is an actuator's to MuJoCo."""
+    bound = joint.effort + joint.varying_friction
+    return widened(-bound, bound)
 
 
 def widened(lower: float, upper: float) -> list[float]:

@@ -8,8 +8,18 @@ import numpy as np
 
 from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import LEAST
-from diffnea.formats.mjcf.model import WORLD, shift
-from diffnea.formats.mjcf.text import HARD_FRICTION, inertial_attributes, quaternion, refusal, tag, widened
+from diffnea.formats.mjcf.model import WORLD, distinct, shift
+from diffnea.formats.mjcf.text import (
+    HARD_FRICTION,
+    NOT_RUNGE_KUTTA,
+    actuator_range,
+    friction_tag,
+    inertial_attributes,
+    quaternion,
+    refusal,
+    tag,
+    widened,
+)
 
 
 def render(description: Description) -> bytes:
@@ -17,10 +27,16 @@ def render(description: Description) -> bytes:
     moving = [joint for joint in description.joints if joint.kind != "fixed"]
     driven = [joint for joint in moving if joint.gear != 0] or moving
     motors = [tag("motor", name=joint.name, joint=joint.name, gear=joint.gear) for joint in driven]
+    rubbing = [joint for joint in moving if joint.curve is not None]
+    integrator = {"integrator": "implicitfast"} if rubbing else {}
+    if rubbing:
+        taken = {joint.name for joint in driven}
+        motors.append(NOT_RUNGE_KUTTA)
+        motors += [friction_tag(joint, distinct(f"{joint.name}_friction", taken)) for joint in rubbing]
     lines = [
         f"<mujoco model={quoteattr(description.name)}>",
         '  <compiler angle="radian" autolimits="true" inertiafromgeom="false"/>',
-        f"  {tag('option', gravity=description.gravity)}",
+        f"  {tag('option', gravity=description.gravity, **integrator)}",
         "  <worldbody>",
         *("    " + line for line in _Bodies(description).lines()),
         "  </worldbody>",
@@ -144,10 +160,10 @@ def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
     values["axis"] = joint.axis
     if np.isfinite([joint.lower, joint.upper]).any():
         values["range"] = widened(joint.lower, joint.upper)
-    numbers = {"damping": joint.damping, "frictionloss": joint.friction, "armature": joint.armature}
+    numbers = {"damping": joint.damping, "frictionloss": joint.steady_friction, "armature": joint.armature}
     values |= {name: number for name, number in numbers.items() if number}
-    if joint.friction:
+    if joint.steady_friction:
         values |= HARD_FRICTION
     if np.isfinite(joint.effort):
-        values["actuatorfrcrange"] = widened(-joint.effort, joint.effort)
+        values["actuatorfrcrange"] = actuator_range(joint)
     return tag("joint", **values)
