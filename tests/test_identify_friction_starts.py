@@ -5,8 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea import systems
-from diffnea.identify.friction_starts import HEIGHT, WIDTH, with_other_friction
+from diffnea.identify.friction_starts import HEIGHT, WIDTH, with_given_friction, with_other_friction
 from diffnea.identify.unknowns import unknowns
+
+CURVE = ("static", "kinetic", "shape", "viscous")
 
 
 def _friction(free, theta):
@@ -35,3 +37,11 @@ def test_curves_are_drawn_within_their_ends_and_nothing_else_changes():
 def test_without_a_curve_there_is_nothing_to_draw():
     free = unknowns(systems.cartpole().robot, ("inertia",), "viscous", jax.random.key(0))
     assert with_other_friction(free, free.start, 5) == []
+
+
+def test_the_given_curve_comes_back_and_bodies_stay_as_found():
+    free = unknowns(systems.cartpole().robot, ("inertia",), "stribeck+constant", jax.random.key(0))
+    found = with_given_friction(free, free.start - 7.0)
+    curve = [any(f"raw_{name}" in label for name in CURVE) for label in free.labels]
+    np.testing.assert_array_equal(found, np.where(curve, free.start, free.start - 7.0))
+    assert 0 < np.sum(curve) == 4 * 2

@@ -13,13 +13,14 @@ from diffnea.identify.unknowns import Unknowns
 
 # Factors of a Stribeck velocity, and of static by kinetic friction.
 WIDTH, HEIGHT = (0.2, 3.0), (0.7, 4.0)
+DRY = "raw_shape", "raw_static", "raw_kinetic"
 
 
 def with_other_friction(
     free: Unknowns, theta: Float[np.ndarray, " p"], count: int, seed: int = 0
 ) -> list[Float[np.ndarray, " p"]]:
     """Copies of θ with Stribeck curves drawn at random, one a joint; none where no such curve is learned."""
-    shape, static, kinetic = (_places(free, name) for name in ("raw_shape", "raw_static", "raw_kinetic"))
+    shape, static, kinetic = (_places(free, name) for name in DRY)
     if not len(shape) == len(static) == len(kinetic) > 0:
         return []
     rng = np.random.default_rng(seed)
@@ -31,6 +32,14 @@ def with_other_friction(
         drawn[static] = _raw(height * _value(theta[kinetic]))
         found.append(drawn)
     return found
+
+
+def with_given_friction(free: Unknowns, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
+    """θ with the Stribeck curves that its start has: where a fit has ended, a curve may have lost its effect."""
+    places = np.concatenate([_places(free, name) for name in (*DRY, "raw_viscous")])
+    kept = np.array(theta)
+    kept[places] = free.start[places]
+    return kept
 
 
 def _between(rng: np.random.Generator, ends: tuple[float, float], count: int) -> np.ndarray:

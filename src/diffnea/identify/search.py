@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 
 from diffnea.actuators.networks import Network
 from diffnea.identify import gradient
+from diffnea.identify.friction_starts import with_given_friction, with_other_friction
 from diffnea.identify.least_squares import FLOOR, Descent, Problem, minimise, pull_back
 from diffnea.identify.residuals import problem, residuals
 from diffnea.identify.rows import Batch, Rows
@@ -26,6 +27,8 @@ SHORT_STEPS, SHORT_RATE, SHORT_SAMPLES = 1000, 2e-2, 256
 # Huber's loss is quadratic up to this many standard deviations.
 HUBER, HUBER_ROUNDS = 1.345, 4
 ITERATIONS, ROUGH_ITERATIONS = 200, 30
+# So many Stribeck curves are tried beside the one that the race found; of all starts so many go on to the end.
+CURVES, FINALISTS = 4, 3
 # With more joints than this, a fit of accelerations begins at one of torques too.
 FEW_JOINTS = 3
 # A number has lost its effect when the squared slopes in it are this share of what they were.
@@ -104,7 +107,7 @@ def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
     ends = run.theta[order[:1]]
     if any(rows.low_pass for rows in task.rows):  # another loss than that of the race: its minimum may be elsewhere
         revived = _revived(race, ends[0], task.starts[order[0]])
-        ends = np.concatenate([ends, revived[None], run.theta[order[1:2]]])
+        ends = np.concatenate([ends, revived[None], run.theta[order[1:2]], *_other_curves(task, ends[0])])
     return _finish(task, ends, run.history, notes, iterations)
 
 
@@ -125,6 +128,13 @@ def _revived(problem: Problem, theta: Float[np.ndarray, " p"], start: Float[np.n
     """
     now, before = (np.einsum("spp->sp", problem.normal(each[None]).matrix)[0] for each in (theta, start))
     return np.where(now < LOST_EFFECT * before, start, theta)
+
+
+def _other_curves(task: Task, theta: Float[np.ndarray, " p"]) -> list[Float[np.ndarray, "1 p"]]:
+    """The same θ with other dry friction; the trajectory loss, which goes on from a rough fit, tries its own."""
+    if task.rough:
+        return []
+    return [each[None] for each in with_other_friction(task.free, with_given_friction(task.free, theta), CURVES)]
 
 
 def _even(count: int, most: int) -> np.ndarray | slice:
@@ -179,6 +189,9 @@ def _by_long_adam(task: Task) -> Found:
 def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...], iterations: int) -> Found:
     """All data, from the best θ; outliers weighted down where asked; what is not determined goes back to the prior."""
     rows, theta = task.rows, _with_torque(task, theta, iterations)
+    if len(theta) > FINALISTS:
+        heat = minimise(problem(task.loss, task.free, rows, len(theta)), theta, min(iterations, ROUGH_ITERATIONS))
+        theta, history = heat.theta[np.argsort(heat.loss)[:FINALISTS]], (*history, *heat.history)
     whole = problem(task.loss, task.free, rows, len(theta))
     run = minimise(whole, theta, iterations).only_best()
     for _ in range(HUBER_ROUNDS if task.robust and np.isfinite(run.loss[0]) else 0):
