@@ -11,8 +11,8 @@ from diffnea.cli.suspicions import suspicions
 ROBOT = read_robot("staubli_tx40")  # with limits at every joint
 
 
-def recording(scale=1.0, dt=0.01, count=50):
-    q = scale * np.sin(np.linspace(0, 5, count))[:, None] * np.full(6, 0.5)
+def recording(scale=1.0, dt=0.01, count=50, offset=0.0):
+    q = offset * (np.arange(6) == 2) + scale * np.sin(np.linspace(0, 5, count))[:, None] * np.full(6, 0.5)
     return dn.Recording(time=dt * np.arange(count), q=q, u=q, joint_names=ROBOT.joint_names)
 
 
@@ -23,6 +23,7 @@ def recording(scale=1.0, dt=0.01, count=50):
         (recording(scale=180 / np.pi), "are they degrees"),
         (recording(scale=1e4), "look at zero, sign and unit"),
         (recording(dt=10.0), "milliseconds"),
+        (recording(offset=-2.5), "look at zero, sign and unit"),
     ],
 )
 def test_units_that_cannot_be_are_said_once(given, words):

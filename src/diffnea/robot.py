@@ -144,6 +144,7 @@ class Source:
     format: str  # "urdf" or "mjcf"
     path: str
     text: bytes
+    locked: tuple[tuple[str, float], ...] = ()  # joints that are held still, and where
 
 
 class Robot(eqx.Module):

@@ -36,6 +36,8 @@ class Check:
     """As for a fit: parts joined by +."""
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
+    lock: tuple[str, ...] = ()
+    """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     out: str | None = None
     """A page to write, with pictures: check.html."""
     json: bool = False
@@ -45,7 +47,7 @@ class Check:
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
-        robot = inputs.read_robot(self.robot)
+        robot = inputs.read_robot(self.robot, lock=self.lock)
         data = inputs.read_recordings(self.recordings, robot, self.columns)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
             diagnoses = [diagnose(recording) for recording in data]

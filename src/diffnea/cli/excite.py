@@ -43,6 +43,8 @@ class Excite:
     """Torque noise to expect, as a share of each joint's effort, where no recordings tell."""
     columns: str | None = None
     """A TOML file that says which columns of the recordings are what."""
+    lock: tuple[str, ...] = ()
+    """Joints that are held still, as finger or wrist=0.5 (rad or m); as a gripper on an arm."""
     seed: int = 0
     """Of the random motions that the search begins with."""
     out: str = "excitation.csv"
@@ -56,7 +58,7 @@ class Excite:
         inputs.double_precision()
         if Path(self.out).suffix not in (".csv", ".npz"):
             raise RecordingError(f'{self.out}: ends in "{Path(self.out).suffix}"; use .csv or .npz')
-        robot = inputs.read_robot(self.robot)
+        robot = inputs.read_robot(self.robot, lock=self.lock)
         recorded = inputs.read_recordings(self.recordings, robot, self.columns) if self.recordings else []
         task: dict[str, Any] = {"learn": self.learn, "actuator": self.actuator, "noise": self.noise, "seed": self.seed}
         with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json):

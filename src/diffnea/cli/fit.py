@@ -56,6 +56,8 @@ class Fit:
     """Recordings for the verdict; without them a part of RECORDINGS is kept back."""
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
+    lock: tuple[str, ...] = ()
+    """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     robust: bool = False
     """Weight outliers down."""
     seed: int = 0
@@ -70,7 +72,7 @@ class Fit:
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
         began = time.perf_counter()
-        robot = inputs.read_robot(self.robot)
+        robot = inputs.read_robot(self.robot, lock=self.lock)
         data = inputs.read_recordings(self.recordings, robot, self.columns)
         test = inputs.read_recordings(self.test, robot, self.columns) if self.test else None
         learn, actuator = self._chosen()

@@ -32,14 +32,27 @@ def robot_names() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".urdf") for file in files if file.name.endswith(".urdf")))
 
 
-def read_robot(name: str, allow_unphysical: bool = False) -> Robot:
+def read_robot(name: str, allow_unphysical: bool = False, lock: Sequence[str] = ()) -> Robot:
     """A robot from its file, or one that comes with the package by its name; a file goes first."""
+    held = _held(lock)
     if not Path(name).exists() and name in robot_names():
         with resources.as_file(resources.files("diffnea.systems") / f"{name}.urdf") as path:
-            return load_robot(path, allow_unphysical=allow_unphysical)
+            return load_robot(path, lock=held, allow_unphysical=allow_unphysical)
     if not Path(name).exists() and not Path(name).suffix:
         raise ValueError(f"{name}: no such file; give a URDF or MJCF file, or one of {', '.join(robot_names())}")
-    return load_robot(name, allow_unphysical=allow_unphysical)
+    return load_robot(name, lock=held, allow_unphysical=allow_unphysical)
+
+
+def _held(lock: Sequence[str]) -> dict[str, float | None]:
+    """Joints to lock, as "finger" or "wrist=0.5"."""
+    held: dict[str, float | None] = {}
+    for word in lock:
+        name, given, value = word.partition("=")
+        try:
+            held[name] = float(value) if given else None
+        except ValueError:
+            raise ValueError(f'--lock {word}: "{value}" is not a number; give rad or m, as {name}=0.5') from None
+    return held
 
 
 def read_recordings(names: Sequence[str], robot: Robot, columns: str | None = None) -> list[Recording]:

@@ -35,7 +35,9 @@ def _far(recording: Recording, robot: Robot) -> list[str]:
     said = []
     for k in np.flatnonzero((lowest < lower - spare) | (highest > upper + spare)):
         turns = bool(robot.tree.revolute[k])
-        as_degrees = turns and lowest[k] / DEGREE >= lower[k] - spare[k] and highest[k] / DEGREE <= upper[k] + spare[k]
+        large = max(-lowest[k], highest[k]) > max(abs(lower[k]), abs(upper[k]))
+        within = lowest[k] / DEGREE >= lower[k] - spare[k] and highest[k] / DEGREE <= upper[k] + spare[k]
+        as_degrees = turns and large and within
         remedy = (
             'are they degrees? Then say unit = "deg" in a column map' if as_degrees else "look at zero, sign and unit"
         )

@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import jax
@@ -15,18 +16,29 @@ from diffnea.formats.description import (
     RobotFileError,
     assemble,
     check_physical,
+    copies_note,
     describe,
     massless_note,
     revise,
 )
+from diffnea.formats.locking import lock as locked
+from diffnea.formats.locking import places, unlock
 from diffnea.formats.xml_text import XMLFault, parse
 from diffnea.robot import Robot, Source, astype
 
 _FORMATS = {".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
 
 
-def load_robot(path: str | os.PathLike[str], *, allow_unphysical: bool = False) -> Robot:
+def load_robot(
+    path: str | os.PathLike[str],
+    *,
+    lock: Mapping[str, float | None] | Iterable[str] = (),
+    allow_unphysical: bool = False,
+) -> Robot:
     """Read a robot from a URDF or MJCF file, told apart by content; links joined by fixed joints become one.
+
+    Joints in `lock` are held still, at 0 or where a mapping says (rad or m), and are no joints of the robot; files that
+    are written from it have them as before.
 
     A link that no body can be (negative mass, moments that break the triangle inequality) is refused unless
     `allow_unphysical`, since vendors do ship such files.
@@ -38,12 +50,14 @@ def load_robot(path: str | os.PathLike[str], *, allow_unphysical: bool = False) 
         description = _read(text, str(path), kind, allow_unphysical)
         if not allow_unphysical:
             check_physical(description)
-        robot = assemble(description, Source(kind, str(path), text))
+        held = places(description, lock)
+        description = locked(description, held)
+        robot = assemble(description, Source(kind, str(path), text, held))
     except XMLFault as error:
         raise RobotFileError(f"{path}: {error}; give a URDF or MJCF file") from None
     except RobotFileError as error:
         raise RobotFileError(f"{path}: {error}") from None
-    for note in (*description.notes, *massless_note(robot)):
+    for note in (*description.notes, *copies_note(description), *massless_note(robot)):
         warnings.warn(f"{path}: {note}", stacklevel=2)
     return robot
 
@@ -74,7 +88,8 @@ def save_robot(
         if kind == "urdf" and curves:
             raise RobotFileError("URDF has no place for friction that changes with speed; use .xml for MJCF")
         text = _write(robot, path, kind, fresh, curves)
-        written = _read(text, str(path), kind, allow_unphysical=True)
+        held = () if robot.source is None or fresh else robot.source.locked
+        written = locked(_read(text, str(path), kind, allow_unphysical=True), held)
         back = assemble(written)
         _verify(robot, back, kind)
         _verify_curves(written, curves)
@@ -106,8 +121,8 @@ def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | No
         return render(describe(robot, curves))
     old = _read(source.text, source.path, source.format, allow_unphysical=True)
     if fresh:
-        return render(describe(robot, _curves(old)))
-    new = revise(old, robot, curves)
+        return render(describe(robot, _curves(locked(old, source.locked))))
+    new = unlock(revise(locked(old, source.locked), robot, curves), old)
     if source.format != kind:
         return render(new)
     if kind == "urdf":

@@ -17,6 +17,8 @@ import numpy as np
 from diffnea.robot import STANDARD_GRAVITY, Limits, Robot, Source, Tree, astype
 from diffnea.spatial import Inertia, Transform
 
+# How much of its inertia a fixed link may keep when the link that carries it changes.
+SHARES = (*0.5 ** np.arange(30), 0.0)
 # Files carry six or so digits: a moment that misses a bound by less than this share of the largest is rounding.
 ROUNDING = 1e-4
 
@@ -83,13 +85,14 @@ class Joint:
 
 @dataclass(frozen=True)
 class Description:
-    """A whole robot file; `notes` are what a reader should tell the user."""
+    """A whole robot file; `notes` are what a reader should tell the user, `copies` joints that mimic others."""
 
     name: str
     links: tuple[Link, ...]
     joints: tuple[Joint, ...]
     gravity: tuple[float, float, float] = STANDARD_GRAVITY
     notes: tuple[str, ...] = ()
+    copies: tuple[str, ...] = ()
 
 
 # Inertia ---------------------------------------------------------------------------------------------------------
@@ -254,6 +257,12 @@ def _outwards(description: Description, root: str) -> list[Joint]:
     return order
 
 
+def copies_note(description: Description) -> list[str]:
+    """A word on joints that mimic others."""
+    named = ", ".join(f'"{name}"' for name in description.copies)
+    return [f"joints that mimic others are treated as independent: {named}"] if named else []
+
+
 def massless_note(robot: Robot) -> list[str]:
     """A word on joints that move no mass, where forward dynamics divide by zero."""
     carried = np.asarray(robot.inertia.mass).copy()
@@ -366,10 +375,9 @@ def _revised_origin(joint: Joint, above: np.ndarray, old: np.ndarray, new: np.nd
 def _revised_inertia(
     index: int, total: np.ndarray, carrier: str, links: dict[str, Link], merged: _Merged
 ) -> dict[str, Link]:
-    """The moving link takes the change; what is fixed to it keeps its own inertia where that leaves a possible body."""
+    """The moving link takes the change; what is fixed to it keeps as much of its inertia as leaves a possible body."""
     attached = [name for name, owner in merged.owner.items() if owner == index and name != carrier]
-    own = total - sum((_moved(links[name].inertia, merged.pose[name]) for name in attached), np.zeros((4, 4)))
-    if impossible(own) and not impossible(total):
-        emptied = {name: replace(links[name], inertia=np.zeros((4, 4))) for name in attached}
-        return {**emptied, carrier: replace(links[carrier], inertia=total)}
-    return {carrier: replace(links[carrier], inertia=own)}
+    theirs = sum((_moved(links[name].inertia, merged.pose[name]) for name in attached), np.zeros((4, 4)))
+    share = next((share for share in SHARES if not impossible(total - share * theirs)), 1.0)
+    kept = {name: replace(links[name], inertia=share * links[name].inertia) for name in attached if share != 1}
+    return {**kept, carrier: replace(links[carrier], inertia=total - share * theirs)}

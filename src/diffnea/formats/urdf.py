@@ -42,12 +42,10 @@ def read(text: bytes, allow_unphysical: bool = False) -> Description:
         raise RobotFileError(f"its root element is <{root.tag}>; a URDF file has <robot>")
     _refuse_xacro(root)
     joints = tuple(_read_joint(element, allow_unphysical) for element in root.all("joint"))
-    copies = [joint.attributes["name"] for joint in root.all("joint") if joint.first("mimic")]
-    named = ", ".join(f'"{name}"' for name in copies)
-    notes = (f"joints that mimic others are treated as independent: {named}",) if copies else ()
+    copies = tuple(joint.attributes["name"] for joint in root.all("joint") if joint.first("mimic"))
     links = tuple(_read_link(element) for element in root.all("link"))
     joints, gravity = _read_extension(root, joints)
-    return Description(root.attributes.get("name", "robot"), links, joints, gravity, notes)
+    return Description(root.attributes.get("name", "robot"), links, joints, gravity, copies=copies)
 
 
 def _refuse_xacro(root: Element) -> None:

@@ -324,7 +324,7 @@ class _Plan:
             ),
             loss=outcome.loss,
             history=outcome.history,
-            notes=(*parts.notes, f"kept back: {parts.kept_back}", *outcome.notes),
+            notes=(*_held_still(self.given), *parts.notes, f"kept back: {parts.kept_back}", *outcome.notes),
             config=self._config(free, parts),
             consistent=outcome.consistent or outcome.model,
             knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),
@@ -366,6 +366,12 @@ def _still(parts: Split, names: Sequence[str]) -> list[str]:
     """Joints that the fitted data say nothing of."""
     moved = np.ptp(np.concatenate([track.q for track in parts.fitted]), axis=0) > 0
     return [f'joint "{name}" never moves in these data' for name, moves in zip(names, moved, strict=True) if not moves]
+
+
+def _held_still(given: Any) -> tuple[str, ...]:
+    """Joints of the robot's file that are locked."""
+    locked = given.source.locked if isinstance(given, Robot) and given.source is not None else ()
+    return (f"held still: {', '.join(f'{name} at {value:g}' for name, value in locked)}",) if locked else ()
 
 
 def _joint_names(given: Any) -> tuple[str, ...]:

@@ -109,6 +109,7 @@ def lay_out(table: Table, column_map: Mapping[str, Any], robot_joints: Sequence[
             f'the column map names a joint "{strange[0]}"; the robot has {_some(joints)}{_nearest(strange[0], joints)}'
         )
     _check_count(table, joints, mapped)
+    _check_positions(table, joints, mapped)
     units, signals = column_map.get("units", {}), {}
     for k, joint in enumerate(joints):
         entry = mapped.get(joint, {})
@@ -147,8 +148,22 @@ def _check_count(table: Table, joints: Sequence[str], mapped: Mapping[str, Any])
         )
 
 
+def _check_positions(table: Table, joints: Sequence[str], mapped: Mapping[str, Any]) -> None:
+    """Every joint must have been measured, or be held still."""
+    if any(name.startswith("q[") for name in table.names) and not any(name.startswith("q.") for name in table.names):
+        return
+    lacking = [name for name in joints if "q" not in mapped.get(name, {}) and f"q.{name}" not in table.names]
+    if lacking:
+        named = f"q.{lacking[0]}"
+        still = (
+            "" if len(lacking) == len(joints) else f"; or hold what was not recorded still: lock {' '.join(lacking)}"
+        )
+        near = _nearest(named, table.names)
+        raise RecordingError(f'no column "{named}"{near}; found {_some(table.names)}; name it in a column map{still}')
+
+
 def _signal(key: str, joint: str, k: int, entry: Mapping, units: Mapping, table: Table) -> Signal | None:
-    """One joint's signal, or None where the log has none: only positions are a must."""
+    """One joint's signal, or None where the log has none."""
     named = f"{key}.{joint}"
     if key in entry:
         source = entry[key]
@@ -156,9 +171,6 @@ def _signal(key: str, joint: str, k: int, entry: Mapping, units: Mapping, table:
         source = named
     elif f"{key}[{k}]" in table.names and not any(name.startswith(f"{key}.") for name in table.names):
         source = f"{key}[{k}]"
-    elif key == "q":
-        near = _nearest(named, table.names)
-        raise RecordingError(f'no column "{named}"{near}; found {_some(table.names)}; name it in a column map')
     else:
         return None
     sources = source if isinstance(source, list) else [source]

@@ -1,0 +1,69 @@
+"""Joints held still: fixed ones where they are held, and themselves again when the file is written.
+
+A log seldom has every joint of a robot file: grippers are not recorded, and passive joints are clamped.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+
+import numpy as np
+
+from diffnea.formats.description import Description, Joint, RobotFileError
+
+
+def places(description: Description, lock: Mapping[str, float | None] | Iterable[str]) -> tuple[tuple[str, float], ...]:
+    """Where each joint is held: as asked for, or at 0, or at the limit that is nearest to it."""
+    asked: dict[str, float | None] = dict(lock) if isinstance(lock, Mapping) else dict.fromkeys(lock)
+    joints = {joint.name: joint for joint in description.joints if joint.kind != "fixed"}
+    for name in asked:
+        if name not in joints:
+            close = get_close_matches(name, joints, 1)
+            hint = f' (did you mean "{close[0]}"?)' if close else ""
+            raise RobotFileError(f'no joint "{name}" to lock{hint}; it has {", ".join(joints)}')
+    if joints and len(asked) == len(joints):
+        raise RobotFileError("all its joints are locked; leave one that moves")
+    return tuple((name, _place(joints[name], value)) for name, value in asked.items())
+
+
+def _place(joint: Joint, value: float | None) -> float:
+    if value is None:
+        return float(np.clip(0.0, joint.lower, joint.upper))
+    if not joint.lower <= value <= joint.upper:
+        reach = f"{joint.lower:g} to {joint.upper:g}"
+        raise RobotFileError(f'joint "{joint.name}" is locked at {value:g}; it goes from {reach} (rad or m)')
+    return float(value)
+
+
+def lock(description: Description, held: Iterable[tuple[str, float]]) -> Description:
+    """The description with these joints fixed."""
+    at = dict(held)
+    joints = tuple(_fixed(joint, at[joint.name]) if joint.name in at else joint for joint in description.joints)
+    copies = tuple(name for name in description.copies if name not in at)
+    return replace(description, joints=joints, copies=copies)
+
+
+def unlock(description: Description, before: Description) -> Description:
+    """The description with all joints as they were before they were locked, and everything else as it is now."""
+    own = {joint.name: joint for joint in before.joints}
+    joints = tuple(
+        own[joint.name] if joint.kind == "fixed" and own[joint.name].kind != "fixed" else joint
+        for joint in description.joints
+    )
+    return replace(description, joints=joints)
+
+
+def _fixed(joint: Joint, value: float) -> Joint:
+    return Joint(joint.name, "fixed", joint.parent, joint.child, joint.origin @ _motion(joint, value))
+
+
+def _motion(joint: Joint, value: float) -> np.ndarray:
+    """The pose of what a joint moves, in the joint's frame at 0."""
+    pose = np.eye(4)
+    if joint.kind == "prismatic":
+        pose[:3, 3] = value * joint.axis
+        return pose
+    x, y, z = joint.axis
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    pose[:3, :3] += np.sin(value) * cross + (1 - np.cos(value)) * cross @ cross
+    return pose
