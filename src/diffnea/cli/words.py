@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from diffnea.cli.formulas import short
 from diffnea.report.wording import DEGREE, count, length, listed, number
 
 # More lines than this of one kind are counted instead.
@@ -69,7 +70,7 @@ def known(combinations: Sequence[dict[str, Any]]) -> list[str]:
     rows = [["the data determine", "value", "95 % interval", "unit"]]
     for each in combinations[:_SHOWN]:
         interval = f"{number(each['lower'])} … {number(each['upper'])}"
-        rows.append([f"  {each['formula']}", number(each["value"]), interval, each["unit"]])
+        rows.append([f"  {short(each['formula'])}", number(each["value"]), interval, each["unit"]])
     more = len(combinations) - _SHOWN
     return columns(rows) + ([f"  and {more} more; see fit.json"] if more > 0 else []) + legend(combinations)
 
@@ -113,7 +114,7 @@ def _expected(combinations: Sequence[dict[str, Any]]) -> list[str]:
     rows = [["a fit would determine", "in the file", "to expect (95 %)", "unit"]]
     for each in combinations[:_SHOWN]:
         half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
-        rows.append([f"  {each['formula']}", number(each["value"]), f"± {number(half)}", each["unit"]])
+        rows.append([f"  {short(each['formula'])}", number(each["value"]), f"± {number(half)}", each["unit"]])
     more = len(combinations) - _SHOWN
     return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else []) + legend(combinations)
 
@@ -151,7 +152,7 @@ def _before_and_after(result: dict[str, Any]) -> list[str]:
         after = f"± {number(2 * each['std'] if each['std'] is not None else None)}"
         before = "unknown" if each["before"] is None else f"± {number(2 * each['before'])}"
         cells = [after] if result["rank_before"] is None else [before, after]
-        rows.append([f"  {each['formula']}", number(each["value"]), *cells, each["unit"]])
+        rows.append([f"  {short(each['formula'])}", number(each["value"]), *cells, each["unit"]])
     more = len(result["combinations"]) - _SHOWN
     return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])
 
