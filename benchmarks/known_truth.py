@@ -26,12 +26,14 @@ jax.config.update("jax_enable_x64", True)
 
 import diffnea as dn  # noqa: E402
 from diffnea import parameters  # noqa: E402
-from diffnea.actuators import Delay, Stribeck, combine  # noqa: E402
+from diffnea.actuators import Delay, Stribeck  # noqa: E402
+from diffnea.identify.presliding import ways  # noqa: E402
 from diffnea.identify.rows import taps_of  # noqa: E402
+from diffnea.identify.torques import torques  # noqa: E402
 from diffnea.recordings.terms import terms  # noqa: E402
 
 RATE, HARMONICS, BASE = 250, 10, 0.2
-DELAY, STEPS = 2, 20  # samples; steps of the simulation a sample: few, and its half step shows as a shorter delay
+DELAY, STEPS = 2, 100  # samples; steps of the simulation a sample: few, and its half step shows as a shorter delay
 NOISE = 2e-5  # rad or m
 
 GANTRY = """<robot name="gantry"><link name="base"/>
@@ -140,11 +142,14 @@ class Torques:
         taps = taps_of(2 * np.pi * found.bandwidth / RATE).reshape(-1)
         return cls(*(array[DELAY:] for array in (found.q, found.qd, found.qdd)), found.u[:-DELAY], taps)
 
-    def error(self, robot: dn.Robot, friction: Any) -> np.ndarray:
-        """Root mean square, joint by joint, of the model's torque against the command that acts by now."""
-        lost = jax.vmap(lambda q, qd: friction(jnp.zeros_like(q), q, qd))(jnp.asarray(self.q), jnp.asarray(self.qd))
-        torque = np.asarray(dn.inverse_dynamics(robot, self.q, self.qd, self.qdd)) - np.asarray(lost)
-        wrong = [np.convolve(column, self.taps, "valid") for column in (torque - self.u).T]
+    def error(self, model: dn.Model) -> np.ndarray:
+        """Root mean square, joint by joint, of the model's torque against the command that acts by now.
+
+        Which way friction points is told by how the joints have moved, for every model alike.
+        """
+        way = ways(self.q, self.qd, 1 / RATE, np.full(self.q.shape[1], NOISE), 4 * NOISE)
+        left = torques(model, self.q, self.qd, self.qdd, self.u, way).left
+        wrong = [np.convolve(column, self.taps, "valid") for column in left.T]
         return np.sqrt(np.mean(np.square(wrong), axis=1))
 
 
@@ -198,9 +203,8 @@ def study(name: str, seconds: float, seed: int) -> None:
     )
     took = f"{time.perf_counter() - begun:.1f} s, {time.process_time() - cpu:.1f} s of processor time"
     fresh = Torques.of(test)
-    true = Stribeck.of(truth.friction, truth.friction, truth.damping, 400.0, n)
-    floor, found = fresh.error(truth, true), fresh.error(fit.robot, fit.model.actuator)
-    guess = fresh.error(start, combine(Stribeck.of(1e-9, 1e-9, 1e-9, 400.0, n), Delay.of(0.0, n)))
+    true = dn.Model(truth, Stribeck.of(truth.friction, truth.friction, truth.damping, 400.0, n))
+    floor, found, guess = (fresh.error(each) for each in (true, fit.model, dn.Model(start)))
     delay = next(part for part in fit.model.actuator.parts if isinstance(part, Delay)).delay
     print(f"{name}: {n} joints, fit in {took}; {fit.verdict}: {'; '.join(fit.verdict.reasons)}")
     intervals = [f"{each.lower:.3f} … {each.upper:.3f}" for each in fit.identifiable if "delay" in each.formula]

@@ -25,10 +25,11 @@ os.environ.setdefault("DIFFNEA_DATA", str(SHARED / "data"))
 jax.config.update("jax_enable_x64", True)
 
 import diffnea as dn  # noqa: E402
-from diffnea.batches import batched, inverse_dynamics, regressor  # noqa: E402
+from diffnea.batches import inverse_dynamics, regressor  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.cli.main import main as main_of  # noqa: E402
-from diffnea.identify.standstill import at_rest  # noqa: E402
+from diffnea.identify.presliding import NOISE, coordinates, noise, ways  # noqa: E402
+from diffnea.identify.torques import torques  # noqa: E402
 from diffnea.recordings import Recording, Samples, public  # noqa: E402
 
 BLOCKS, RIDGES = 4, (1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 1.0)
@@ -51,18 +52,25 @@ ARMS = {
 }
 
 
-def samples(recording: Recording, arm: Arm) -> Samples:
-    """Filtered, differentiated, and every so many of them."""
+def low_pass(rows: np.ndarray, arm: Arm, dt: float) -> np.ndarray:
+    """The protocol's filter."""
     from scipy.signal import butter, filtfilt
 
+    return filtfilt(*butter(4, 2 * arm.corner * dt), np.asarray(rows, float), axis=0)
+
+
+def filtered(recording: Recording, arm: Arm) -> Samples:
+    """All samples, filtered and differentiated."""
     dt = recording.dt
-    low_pass = butter(4, 2 * arm.corner * dt)
-    q, tau = (filtfilt(*low_pass, np.asarray(rows, float), axis=0) for rows in (recording.q, recording.u))
+    q, tau = (low_pass(rows, arm, dt) for rows in (recording.q, recording.u))
     qd = np.gradient(q, dt, axis=0)
-    qdd = np.gradient(qd, dt, axis=0)
-    edge = round(EDGE / dt)
-    kept = slice(edge, len(q) - edge, arm.every)
-    return Samples(q[kept], qd[kept], qdd[kept], tau[kept], joint_names=recording.joint_names)
+    return Samples(q, qd, np.gradient(qd, dt, axis=0), tau, joint_names=recording.joint_names)
+
+
+def scored(recording: Recording, arm: Arm) -> np.ndarray:
+    """Which samples count: every so many of them, without the ends."""
+    edge = round(EDGE / recording.dt)
+    return np.arange(edge, len(recording.q) - edge, arm.every)
 
 
 def columns(robot: dn.Robot, data: Samples, coupled: tuple[tuple[float, ...], ...]) -> np.ndarray:
@@ -110,21 +118,19 @@ def best_ridge(robot: dn.Robot, train: Samples, coupled: tuple[tuple[float, ...]
     return min(RIDGES, key=error)
 
 
-def predicted(model: dn.Model, data: Samples, dt: float) -> np.ndarray:
+def predicted(fit: dn.Fit, recording: Recording, arm: Arm) -> np.ndarray:
     """The torque that the motors give: what the motion takes, and what friction and offsets take.
 
-    At rest friction may hold anything between nothing and all that the last motion left: the middle is taken.
+    Which way friction points is told from the recorded positions. Torques are compared through a low-pass, so friction,
+    which turns over at once, passes it too.
     """
-    q, qd = np.asarray(data.q), np.asarray(data.qd)
-    holding = at_rest(model.robot, q, qd, dt)
-    taken = np.asarray(inverse_dynamics(model.robot, q, qd, data.qdd))
-    free = np.where(holding == qd, qd, 0.0)
-    others = [np.asarray(batched(_without_command, model, q=q, qd=each)) for each in (holding, free)]
-    return taken - np.mean(others, axis=0)
-
-
-def _without_command(model: dn.Model, q, qd):
-    return model.actuator(0 * q, q, qd)
+    data, turns = filtered(recording, arm), coordinates(fit.model.actuator)
+    q, qd, qdd = (np.asarray(rows) for rows in (data.q, data.qd, data.qdd))
+    least = NOISE * noise(np.asarray(recording.q) @ turns.T)
+    way = ways(q @ turns.T, qd @ turns.T, recording.dt, np.array(fit.config["slip"]), least)
+    taken = np.asarray(inverse_dynamics(fit.robot, q, qd, qdd))
+    others = torques(fit.model, q, qd, qdd, 0 * q, way).left - taken
+    return taken + low_pass(others, arm, recording.dt)
 
 
 def relative(found: np.ndarray, measured: np.ndarray) -> np.ndarray:
@@ -153,7 +159,7 @@ def main() -> int:
         return 0
     arm, robot = ARMS[arguments.dataset], read_robot(arguments.dataset)
     records = [parts[0] for parts in public.split(arguments.dataset)]
-    train, test = (samples(record, arm) for record in records)
+    train, test = (some(filtered(record, arm), scored(record, arm)) for record in records)
     rows = {}
     for words, coupled in {"": (), ", coupled": arm.coupled}.items():
         ridges = {"": 0.0, ", ridge": best_ridge(robot, train, coupled)} if not words or coupled else {}
@@ -162,7 +168,8 @@ def main() -> int:
             rows[f"regression{words}{more}"] = relative(found, np.asarray(test.u))
     with tempfile.TemporaryDirectory() as folder:
         fit, said = fitted(arguments.dataset, arguments.out or folder)
-    rows["this package"] = relative(predicted(fit.model, test, arm.every * records[1].dt), np.asarray(test.u))
+    ours = predicted(fit, records[1], arm)[scored(records[1], arm)]
+    rows["this package"] = relative(ours, np.asarray(test.u))
     print(f"\n{said}")
     for name, error in rows.items():
         print(f"{name:28s} {error.mean():.4f}   {' '.join(f'{each:.3f}' for each in error)}")

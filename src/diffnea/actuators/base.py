@@ -72,8 +72,18 @@ class AbstractActuator(eqx.Module):
         """What opposes motion, non-negative by construction, smooth in q and in each direction of q̇."""
         return Resistance(jnp.zeros_like(qd), jnp.zeros_like(qd))
 
-    def shared(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Friction of motors that turn with several joints, smooth; it only takes energy: `q̇ · shared ≤ 0`."""
+    @property
+    def turning(self) -> tuple[tuple[float, ...], ...]:
+        """How fast each motor that turns with several joints does so with each, one row a motor."""
+        return ()
+
+    def shared(
+        self, q: Float[Array, " n"], qd: Float[Array, " n"], way: Float[Array, " k"] | None = None
+    ) -> Float[Array, " n"]:
+        """Friction of motors that turn with several joints, smooth; it only takes energy: `q̇ · shared ≤ 0`.
+
+        `way` says which way each motor's dry friction is overcome, from −1 to 1; None: by its speed.
+        """
         return jnp.zeros_like(qd)
 
     def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -99,11 +109,22 @@ class AbstractActuator(eqx.Module):
         """The coefficients as physical quantities."""
         return []
 
-    def __call__(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
-        """The torque on each joint."""
-        lost = self.resistance(q, qd)
+    def __call__(
+        self,
+        u: Float[Array, " n"],
+        q: Float[Array, " n"],
+        qd: Float[Array, " n"],
+        way: Float[Array, " m"] | None = None,
+    ) -> Float[Array, " n"]:
+        """The torque on each joint.
+
+        `way` says which way dry friction is overcome, from −1 to 1, at each joint and at each motor of `turning`, where
+        the past of a motion tells; None: by the velocities.
+        """
+        lost, n = self.resistance(q, qd), self.num_joints
         stored = jax.grad(self.potential)(q)
-        rubbed = self.shared(q, qd) - lost.dry * jnp.sign(qd) - lost.viscous * qd
+        joints, motors = (jnp.sign(qd), None) if way is None else (way[:n], way[n:])
+        rubbed = self.shared(q, qd, motors) - lost.dry * joints - lost.viscous * qd
         return self.drive(u, q, qd) - stored + rubbed + self.residual(u, q, qd)
 
 

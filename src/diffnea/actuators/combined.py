@@ -57,8 +57,19 @@ class Combined(AbstractActuator):
         zero = jnp.zeros_like(qd)
         return Resistance(sum((one.dry for one in lost), zero), sum((one.viscous for one in lost), zero))
 
-    def shared(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
-        return sum((part.shared(q, qd) for part in self.parts), jnp.zeros_like(qd))
+    @property
+    def turning(self) -> tuple[tuple[float, ...], ...]:
+        return tuple(row for part in self.parts for row in part.turning)
+
+    def shared(
+        self, q: Float[Array, " n"], qd: Float[Array, " n"], way: Float[Array, " k"] | None = None
+    ) -> Float[Array, " n"]:
+        total, first = jnp.zeros_like(qd), 0
+        for part in self.parts:
+            last = first + len(part.turning)
+            total = total + part.shared(q, qd, None if way is None else way[first:last])
+            first = last
+        return total
 
     def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         total = jnp.zeros_like(u)

@@ -73,11 +73,18 @@ class Coupling(AbstractActuator):
         """c of each motor, in N·m·√(s/rad)."""
         return positive(self.raw_root)
 
-    def shared(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+    @property
+    def turning(self) -> tuple[tuple[float, ...], ...]:
+        return self.rows
+
+    def shared(
+        self, q: Float[Array, " n"], qd: Float[Array, " n"], way: Float[Array, " k"] | None = None
+    ) -> Float[Array, " n"]:
         turns = jnp.asarray(np.array(self.rows), qd.dtype)
         speed = turns @ qd
         rounded = jnp.sqrt(jnp.sqrt(speed**2 + self.slow**2))
-        return -turns.T @ (self.dry * jnp.tanh(speed / self.slow) + self.root * speed / rounded + self.viscous * speed)
+        overcome = jnp.tanh(speed / self.slow) if way is None else way
+        return -turns.T @ (self.dry * overcome + self.root * speed / rounded + self.viscous * speed)
 
     def physical(self) -> list[Quantity]:
         felt = np.abs(np.array(self.rows)).T  # what a joint feels that moves alone

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.rows import Batch, Rows, filtered, plain, taps_of
+from diffnea.identify.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
 
@@ -32,6 +32,7 @@ class Track:
     measured: Float[np.ndarray, "time n"]  # positions as they were read
     noise: float = 0.0  # of positions, as a share of their spread: the worst joint's
     terms: Terms | None = None  # where derivatives come from positions: the same, smoothed little
+    way: Float[np.ndarray, "time m"] | None = None  # in which dry friction is overcome, where the motion's past tells
 
     def __len__(self) -> int:
         return len(self.q)
@@ -40,7 +41,7 @@ class Track:
         """Some of its samples."""
         arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
         little = None if self.terms is None else self.terms.take(rows)
-        return replace(self, **arrays, terms=little)
+        return replace(self, **arrays, terms=little, way=None if self.way is None else self.way[rows])
 
     def commands(self, late: int) -> Float[np.ndarray, "time late n"]:
         """At each sample the last commands, newest first."""
@@ -57,6 +58,7 @@ class Split:
     test: tuple[Track, ...]
     notes: tuple[str, ...]
     kept_back: str  # in words
+    slip: tuple[float, ...] | None = None  # how far joints and coupled motors give before they slip, where that counts
 
     @property
     def timed(self) -> bool:
@@ -160,11 +162,15 @@ def _divide(tracks: list[Track], share: float, seed: int) -> tuple[list[Track], 
     return first, second
 
 
-def batch(tracks: Sequence[Track | Terms], late: int, weight: Float[np.ndarray, " n"]) -> Batch:
+def batch(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"]) -> Batch:
     """The samples of several stretches together."""
-    q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
-    u = np.concatenate([_commands(track.u, late) for track in tracks])
-    return Batch(q, qd, qdd, u, np.tile(weight, (len(u), 1)))
+    return together([_batch(track, track.way, late, weight) for track in tracks])
+
+
+def _batch(
+    track: Track | Terms, way: Float[np.ndarray, "time m"] | None, late: int, weight: Float[np.ndarray, " n"]
+) -> Batch:
+    return Batch(track.q, track.qd, track.qdd, _commands(track.u, late), np.tile(weight, (len(track.q), 1)), way)
 
 
 def _commands(u: Float[np.ndarray, "time n"], late: int) -> Float[np.ndarray, "time late n"]:
@@ -196,10 +202,18 @@ def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -
     every = max(1, int(ENOUGH / (2 * np.pi * dt * max(each.wide for each in little))))
     taps = taps_of(every * corner)
     blocks, size = taps.shape
-    samples = [batch([each], late, weight).take(slice(None, None, every)) for each in little]
+    ways = [None if track.way is None else _mean_around(track.way, every) for track in tracks]
+    samples = [
+        _batch(each, way, late, weight).take(slice(None, None, every)) for each, way in zip(little, ways, strict=True)
+    ]
     whole = [each.take(slice(0, len(each.q) // size * size)) for each in samples]
     left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
     if left < LEAST_LEFT * sum(len(each.q) for each in samples):
         return None
-    together = Batch(*(np.concatenate(parts) for parts in zip(*whole, strict=True)))
-    return filtered(together, [len(each.q) for each in whole], every * dt, taps)
+    return filtered(together(whole), [len(each.q) for each in whole], every * dt, taps)
+
+
+def _mean_around(way: Float[np.ndarray, "time m"], count: int) -> Float[np.ndarray, "time m"]:
+    """Over so many samples: friction turns over at once, and one sample in so many would tell late when."""
+    padded = np.pad(way, ((count // 2, count - 1 - count // 2), (0, 0)), "edge")
+    return np.lib.stride_tricks.sliding_window_view(padded, count, axis=0).mean(axis=-1)

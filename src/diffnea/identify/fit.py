@@ -18,10 +18,11 @@ from diffnea.identify.knowledge import Knowledge, knowledge, linearised
 from diffnea.identify.linear import FRICTION, regress
 from diffnea.identify.linearised import Linearised
 from diffnea.identify.precision import double_precision, is_double
+from diffnea.identify.presliding import known as with_ways
 from diffnea.identify.progress import Watch, stage, watched
 from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, torque_nmse, windows
 from diffnea.identify.shrinkage import shrunk
-from diffnea.identify.standstill import held
+from diffnea.identify.slip_lengths import slip_lengths
 from diffnea.identify.starts import near, random_starts, settled
 from diffnea.identify.table import Table
 from diffnea.identify.unknowns import LEARN, Unknowns, late, unknowns
@@ -205,13 +206,14 @@ class _Plan:
         weight = scales("torque" if self.method == "linear" else self.loss, before, parts.fitted)
         if problems:
             return self._result(free, parts, before, None, weight, problems)
+        parts = self._known(parts, before, weight)
         if self.method == "linear":
             return self._linear(free, parts, before, weight)
         with stage("searching"):
             found = self._search(self._task(free, parts, weight))
         if found.finite and self._trusting(free, parts):
             with stage("weighing the robot file"):
-                found = shrunk(found, free, self._known(parts.fitted), weight, self.loss)
+                found = shrunk(found, free, parts.fitted, weight, self.loss)
         if not found.finite:
             problems = ["the loss is not finite at any start; look at the data and at the start's numbers"]
         return self._result(free, parts, before, found, weight, problems)
@@ -222,7 +224,7 @@ class _Plan:
             raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
         if set(free.learned) - {"inertia", "actuator"} or self.chosen.links is not None or self.chosen.known:
             raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and the like out")
-        found = regress(before.robot, self.actuator, held(parts.fitted, before.robot), weight, free.learned)
+        found = regress(before.robot, self.actuator, parts.fitted, weight, free.learned)
         notes = (f"regression: {found.rank} of {free.size} directions are determined",)
         if not found.physical:
             notes = (
@@ -257,14 +259,13 @@ class _Plan:
         most = late(free)
         count = self.starts or (STARTS_OF_MANY if free.size > MANY_NUMBERS else STARTS_OF_FEW)
         draw = random_starts if self.start == "random" else near
-        train, validation, fitted = (self._known(each) for each in (parts.train, parts.validation, parts.fitted))
         return search.Task(
             loss="acceleration" if self.loss == "trajectory" else self.loss,
             free=free,
-            train=batch(train, most, weight),
-            validation=batch(validation, most, weight),
-            rows=equations(fitted, most, weight),
-            whole=batch(fitted, most, weight),
+            train=batch(parts.train, most, weight),
+            validation=batch(parts.validation, most, weight),
+            rows=equations(parts.fitted, most, weight),
+            whole=batch(parts.fitted, most, weight),
             starts=draw(free, self.seed, count),
             prior=self._prior(free),
             seed=self.seed,
@@ -273,9 +274,15 @@ class _Plan:
             rough=self.loss == "trajectory" and self._prior(free) is not None,
         )
 
-    def _known(self, tracks: Sequence[Track]) -> Sequence[Track]:
-        """The motion as a loss may see it: inverse dynamics know how a joint came to rest."""
-        return held(tracks, self.given) if self.loss == "torque" else tracks
+    def _known(self, parts: Split, before: Any, weight: np.ndarray) -> Split:
+        """The motion as a loss may see it: inverse dynamics know how a joint came to where it is."""
+        if not parts.timed or (self.loss != "torque" and self.method != "linear"):
+            return parts
+        with stage("looking where joints turn back"):
+            slip = slip_lengths(before, parts.fitted, weight)
+        names = ("train", "validation", "fitted", "test")
+        motion = {name: with_ways(getattr(parts, name), before.actuator, slip) for name in names}
+        return replace(parts, **motion, slip=tuple(slip.tolist()))
 
     def _trusting(self, free: Unknowns, parts: Split) -> bool:
         """Whether the robot file may be worth something beside the data: torques of recordings, from its numbers."""
@@ -347,6 +354,7 @@ class _Plan:
             "robust": self.robust,
             "starts": self.starts,
             "steps": self.steps,
+            "slip": parts.slip and list(parts.slip),
             "samples": sum(map(len, (*parts.fitted, *parts.test))),
             "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
         }

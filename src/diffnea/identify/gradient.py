@@ -85,7 +85,7 @@ def _run(shape: tuple[Form, bool, int, int, int], rate, key, theta: Array, leave
         rows = batch
         if drawn < len(batch[0]):
             picked = jax.random.randint(key, (drawn,), 0, len(batch[0]))
-            rows = tuple(jnp.asarray(array)[picked] for array in batch)
+            rows = jax.tree.map(lambda array: jnp.asarray(array)[picked], batch)
         (_, loss), slope = jax.value_and_grad(total, has_aux=True)(theta, rows)
         update, state = optimiser.update(jnp.where(jnp.isfinite(slope), slope, 0.0), state)
         return (theta + update, state), loss

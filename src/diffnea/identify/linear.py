@@ -67,10 +67,11 @@ def regress(
 
 def _equations(robot: Robot, name: str, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Columns (row, p) and what they are to add up to, weighted, and filtered where the rows are."""
-    q, qd, qdd, u, weight = rows.batch
+    q, qd, qdd, u, weight, way = rows.batch
+    overcome = np.sign(qd) if way is None else way[:, : robot.num_joints]
     columns = [np.asarray(regressor(robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))]
     for kind in FRICTION[name]:
-        rate = qd if kind == "viscous" else np.sign(qd)
+        rate = qd if kind == "viscous" else overcome
         columns.append(rate[:, :, None] * np.eye(robot.num_joints))
     wanted = u[:, 0] - qdd * np.asarray(robot.armature)
     both = np.concatenate([*columns, wanted[:, :, None]], axis=2) * weight[:, :, None]

@@ -29,14 +29,14 @@ def delayed(model: Any, u: Float[Array, "late n"]) -> Float[Array, " n"]:
     return latest(weights(model.actuator.delay.astype(u.dtype), u.shape[0] - 1), u)
 
 
-def of_acceleration(model: Any, q, qd, qdd, u) -> Float[Array, " n"]:
-    """Predicted minus measured acceleration."""
+def of_acceleration(model: Any, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
+    """Predicted minus measured acceleration; friction goes by the state alone, as in roll-outs."""
     return acceleration(model, q, qd, delayed(model, u)) - qdd
 
 
-def of_torque(model: Model, q, qd, qdd, u) -> Float[Array, " n"]:
+def of_torque(model: Model, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
     """The torque that the motion takes minus that of the actuators; at a passive joint the latter is friction only."""
-    return dynamics.rnea(model.robot, q, qd, qdd) - model.actuator(delayed(model, u), q, qd)
+    return dynamics.rnea(model.robot, q, qd, qdd) - model.actuator(delayed(model, u), q, qd, way)
 
 
 LOSSES: dict[str, Callable[..., Any]] = {"acceleration": of_acceleration, "torque": of_torque}
@@ -63,9 +63,9 @@ class Form:
         tree = jax.tree.unflatten(self.structure, leaves)
         return model_of(parameters.unpack(tree, jax.tree.unflatten(self.masks_structure, masks), theta))
 
-    def residual(self, theta, leaves, q, qd, qdd, u, weight) -> Float[Array, " n"]:
+    def residual(self, theta, leaves, q, qd, qdd, u, weight, way=None) -> Float[Array, " n"]:
         """The weighted residual of one sample."""
-        return weight * LOSSES[self.loss](self.model(theta, leaves), q, qd, qdd, u)
+        return weight * LOSSES[self.loss](self.model(theta, leaves), q, qd, qdd, u, way)
 
 
 @lru_cache(maxsize=256)

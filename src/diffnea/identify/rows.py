@@ -6,6 +6,7 @@ low-passed and thinned out.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,17 +21,26 @@ HIGHEST = 0.4 * math.pi
 
 
 class Batch(NamedTuple):
-    """Samples to fit: states, accelerations, the last commands (newest first), and the weight of each residual."""
+    """Samples to fit: states, accelerations, the last commands (newest first), and the weight of each residual.
+
+    `way` says which way dry friction is overcome, at joints and coupled motors, where that is known.
+    """
 
     q: Any  # (sample, n), as all but u
     qd: Any
     qdd: Any
     u: Any  # (sample, late, n)
     weight: Any
+    way: Any = None  # (sample, m)
 
     def take(self, rows: Any) -> "Batch":
         """Some of the samples."""
-        return Batch(*(array[rows] for array in self))
+        return Batch(*(None if array is None else array[rows] for array in self))
+
+
+def together(parts: Sequence[Batch]) -> Batch:
+    """The samples of several batches, one after the other."""
+    return Batch(*(None if columns[0] is None else np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class LowPass(NamedTuple):

@@ -5,13 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
-from diffnea import dynamics
 from diffnea.actuators import Combined, Delay, Ideal, combine
-from diffnea.batches import batched
 from diffnea.identify.data import Track
-from diffnea.identify.standstill import held
+from diffnea.identify.torques import torques
 from diffnea.models import AbstractModel, Model
 from diffnea.rollout import rollout
 from diffnea.rollout.delay import weights
@@ -211,19 +209,14 @@ def torque_nmse(model: Model, tracks: Sequence[Track]) -> Float[np.ndarray, " n"
     """Mean squared error of torques by the variance of what is commanded, joint by joint; NaN where nothing is."""
     prompt, late = without_delay(model)
     errors, driven = [], []
-    for track in held(tracks, model.robot):
-        u = _arrived(track.u, late)
-        found = batched(_torques, prompt, q=track.q, qd=track.qd, qdd=track.qdd, u=u)
-        errors.append(np.asarray(found[0]))
-        driven.append(np.asarray(found[1]))
+    for track in tracks:
+        assert isinstance(prompt, Model)
+        found = torques(prompt, track.q, track.qd, track.qdd, _arrived(track.u, late), track.way)
+        errors.append(found.left)
+        driven.append(found.driven)
     variance = np.var(np.concatenate(driven), axis=0)
     error = np.mean(np.square(np.concatenate(errors)), axis=0)
     return np.where(variance > 0, error / np.where(variance > 0, variance, 1.0), np.nan)
-
-
-def _torques(model: Model, q: Array, qd: Array, qdd: Array, u: Array) -> tuple[Array, Array]:
-    """What is left, and what the command brings."""
-    return dynamics.rnea(model.robot, q, qd, qdd) - model.actuator(u, q, qd), model.actuator.drive(u, q, qd)
 
 
 def window_errors(positions: np.ndarray, cut: Windows, horizon: float) -> Float[np.ndarray, "window n"]:

@@ -1,0 +1,52 @@
+"""Slip lengths: those that made the torques are found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from diffnea.actuators import Coupling, Grease, Stribeck, combine
+from diffnea.cli.inputs import read_robot
+from diffnea.identify.data import Track
+from diffnea.identify.presliding import coordinates, ways
+from diffnea.identify.slip_lengths import LENGTHS, slip_lengths
+from diffnea.identify.torques import torques
+from diffnea.models import Model
+
+ROBOT = read_robot("dfki_double_pendulum")
+ACTUATOR = combine(
+    Stribeck.of(np.array([0.5, 0.3]), np.array([0.5, 0.3]), np.array([0.1, 0.2])),
+    Grease.of(np.array([0.2, 0.4])),
+    Coupling.of(0.25, 0.15, [[1, 1]], root=0.35),
+)
+DT = 1e-3
+
+
+def recorded(length):
+    """Slow motion that turns back again and again, friction by springs of a known length."""
+    time = np.arange(0, 20, DT)
+    waves = [(0.3, 0.05), (2.1, 0.01), (7.3, 0.004)]
+    q, qd, qdd = (
+        np.column_stack(
+            [sum(a * w**k * np.sin(w * time + shift + k * np.pi / 2) for w, a in waves) for shift in (0, 1)]
+        )
+        for k in (0, 1, 2)
+    )
+    turns = coordinates(ACTUATOR)
+    way = ways(q @ turns.T, qd @ turns.T, DT, np.full(3, length))
+    # The coupling rounds its root off where motors are slow, as no regression does: a tiny speed makes it sharp.
+    sharp = combine(*ACTUATOR.parts[:2], Coupling.of(0.25, 0.15, [[1, 1]], 1e-9, root=0.35))
+    u = torques(Model(ROBOT, sharp), q, qd, qdd, 0 * q, way).left
+    return Track("a", DT, q, qd, qdd, u, q)
+
+
+@pytest.mark.parametrize("true", [0, 2])
+def test_the_length_is_found_that_made_the_torques(true):
+    found = slip_lengths(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[true])], np.ones(2))
+    np.testing.assert_allclose(found, LENGTHS[true])
+
+
+def test_what_the_data_do_not_tell_is_the_first_length():
+    track = recorded(LENGTHS[2])
+    one_way = replace(track, q=track.q + track.dt * np.arange(len(track))[:, None], qd=track.qd + 1)
+    np.testing.assert_allclose(slip_lengths(Model(ROBOT, ACTUATOR), [one_way], np.ones(2)), LENGTHS[0])
