@@ -36,6 +36,8 @@ class Check:
     """As for a fit: parts joined by +."""
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
+    measured: bool = False
+    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands held until the next."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     out: str | None = None
@@ -48,7 +50,7 @@ class Check:
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
         robot = inputs.read_robot(self.robot, lock=self.lock)
-        data = inputs.read_recordings(self.recordings, robot, self.columns)
+        data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
             diagnoses = [diagnose(recording) for recording in data]
             told = forecast(robot, data, learn=self.learn, actuator=self.actuator)

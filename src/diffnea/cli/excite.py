@@ -43,6 +43,8 @@ class Excite:
     """Torque noise to expect, as a share of each joint's effort, where no recordings tell."""
     columns: str | None = None
     """A TOML file that says which columns of the recordings are what."""
+    measured: bool = False
+    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands held until the next."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); as a gripper on an arm."""
     seed: int = 0
@@ -59,7 +61,9 @@ class Excite:
         if Path(self.out).suffix not in (".csv", ".npz"):
             raise RecordingError(f'{self.out}: ends in "{Path(self.out).suffix}"; use .csv or .npz')
         robot = inputs.read_robot(self.robot, lock=self.lock)
-        recorded = inputs.read_recordings(self.recordings, robot, self.columns) if self.recordings else []
+        recorded = (
+            inputs.read_recordings(self.recordings, robot, self.columns, self.measured) if self.recordings else []
+        )
         task: dict[str, Any] = {"learn": self.learn, "actuator": self.actuator, "noise": self.noise, "seed": self.seed}
         with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json):
             found = design(

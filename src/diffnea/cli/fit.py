@@ -56,6 +56,8 @@ class Fit:
     """Recordings for the verdict; without them a part of RECORDINGS is kept back."""
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
+    measured: bool = False
+    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands held until the next."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     robust: bool = False
@@ -73,8 +75,8 @@ class Fit:
         inputs.double_precision()
         began = time.perf_counter()
         robot = inputs.read_robot(self.robot, lock=self.lock)
-        data = inputs.read_recordings(self.recordings, robot, self.columns)
-        test = inputs.read_recordings(self.test, robot, self.columns) if self.test else None
+        data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
+        test = inputs.read_recordings(self.test, robot, self.columns, self.measured) if self.test else None
         learn, actuator = self._chosen()
         samples = sum(map(len, data))
         with inputs.watching(f"learning {robot.name} from {count(samples, 'sample')}", self.json) as watch:

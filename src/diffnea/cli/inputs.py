@@ -13,7 +13,8 @@ from rich.console import Console
 
 from diffnea.formats import load_robot
 from diffnea.identify.progress import Watch
-from diffnea.recordings import Recording, RecordingError, load_recordings, public
+from diffnea.recordings import Recording, RecordingError, as_held, load_recordings, public
+from diffnea.recordings.columns import read_map
 from diffnea.report.wording import count
 from diffnea.robot import Robot
 
@@ -55,7 +56,9 @@ def _held(lock: Sequence[str]) -> dict[str, float | None]:
     return held
 
 
-def read_recordings(names: Sequence[str], robot: Robot, columns: str | None = None) -> list[Recording]:
+def read_recordings(
+    names: Sequence[str], robot: Robot, columns: str | None = None, measured: bool = False
+) -> list[Recording]:
     """Recordings from files, or of a public data set as "quanser_cartpole:train", ":test" or ":all"."""
     if not names:
         raise RecordingError("no recording; give at least one")
@@ -64,8 +67,9 @@ def read_recordings(names: Sequence[str], robot: Robot, columns: str | None = No
         data, _, part = name.partition(":")
         if not Path(name).exists() and data in public.names():
             here = _public(data, part or "all", robot)
+            here = [as_held(each) for each in here] if measured else here
         else:
-            here = load_recordings(name, robot, columns)
+            here = load_recordings(name, robot, {**read_map(columns), "measured": True} if measured else columns)
         longest = max(map(len, here), default=0)  # of many episodes some may be short
         if longest < FEWEST:
             raise RecordingError(f"{name}: has {count(longest, 'sample')}; give at least {FEWEST}")

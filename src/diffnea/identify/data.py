@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -9,6 +10,7 @@ from jaxtyping import Float
 from diffnea.identify.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
+from diffnea.rollout.delay import weights
 
 HELD_BACK = 0.25  # of recordings
 HELD_BACK_SAMPLES = 0.2
@@ -33,6 +35,7 @@ class Track:
     noise: float = 0.0  # of positions, as a share of their spread: the worst joint's
     terms: Terms | None = None  # where derivatives come from positions: the same, smoothed little
     way: Float[np.ndarray, "time m"] | None = None  # in which dry friction is overcome, where the motion's past tells
+    held: bool = False  # whether commands are held between samples; else they are of the same instant as the rest
 
     def __len__(self) -> int:
         return len(self.q)
@@ -42,6 +45,18 @@ class Track:
         arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
         little = None if self.terms is None else self.terms.take(rows)
         return replace(self, **arrays, terms=little, way=None if self.way is None else self.way[rows])
+
+    def arrived(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
+        """Its commands as they arrive: late by so many samples of at most so many, or at once."""
+        if late is None:
+            return self.u
+        delay, most = late
+        return np.einsum("pn,tpn->tn", np.asarray(weights(delay, most)), self.commands(most))
+
+    def acting(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
+        """What acts at each sample: of held commands those before and after it, in equal parts."""
+        arrived = self.arrived(late)
+        return np.concatenate([arrived[:1], (arrived[:-1] + arrived[1:]) / 2]) if self.held else arrived
 
     def commands(self, late: int) -> Float[np.ndarray, "time late n"]:
         """At each sample the last commands, newest first."""
@@ -132,7 +147,7 @@ def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
         noise = float(np.max([joint.noise for joint in smoothed.joints] / spread))
     states = np.asarray(q, np.float64), np.asarray(piece.qd, np.float64), np.asarray(piece.qdd, np.float64)
     others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
-    return Track(name, piece.dt, *states, *others, noise, little), (*piece.notes, *said)
+    return Track(name, piece.dt, *states, *others, noise, little, held=little is not None), (*piece.notes, *said)
 
 
 def _keep_back(tracks: list[Track], seed: int) -> tuple[list[Track], list[Track], str]:

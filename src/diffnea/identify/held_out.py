@@ -45,7 +45,7 @@ def _some(tracks: Sequence[Track]) -> tuple[Track, ...]:
 
 def to_arrays(kept: HeldOut) -> tuple[list[dict[str, Any]], dict[str, np.ndarray]]:
     """The stretches' names and times between samples, and their signals by name; the start goes its own way."""
-    rows = [{"name": track.name, "dt": track.dt} for track in kept.tracks]
+    rows = [{"name": track.name, "dt": track.dt, "held": track.held} for track in kept.tracks]
     ranges = {key: getattr(kept, key) for key in ("spread", "lowest", "highest", "fastest")}
     signals = {f"{key}_{k}": getattr(track, key) for k, track in enumerate(kept.tracks) for key in SIGNALS}
     return rows, ranges | signals
@@ -59,4 +59,4 @@ def from_arrays(start: Any, rows: Sequence[dict[str, Any]], arrays: dict[str, np
 
 def _track(row: dict[str, Any], signals: list[np.ndarray]) -> Track:
     q, qd, qdd, u, measured = signals
-    return Track(row["name"], row["dt"], q, qd, qdd, u, measured)
+    return Track(row["name"], row["dt"], q, qd, qdd, u, measured, held=row.get("held", False))

@@ -12,7 +12,6 @@ from diffnea.identify.data import Track
 from diffnea.identify.torques import torques
 from diffnea.models import AbstractModel, Model
 from diffnea.rollout import rollout
-from diffnea.rollout.delay import weights
 
 HORIZONS = (0.1, 0.5, 1.0, 2.0)  # seconds
 STRIDE = 0.25  # seconds between the starts of windows
@@ -128,7 +127,7 @@ def predict(model: AbstractModel, tracks: Sequence[Track], cut: Windows) -> tupl
     prompt, late = without_delay(model)
     commands = cut.u
     if late is not None:
-        arrived = [_arrived(track.u, late) for track in tracks]
+        arrived = [track.arrived(late) for track in tracks]
         commands = np.stack([arrived[k][start : start + cut.u.shape[1]] for k, start in cut.places])
     run = rollout(prompt, cut.q0, cut.qd0, commands, cut.dt)
     finite = np.ones(len(cut.q0), bool) if run.diverged_at is None else np.isinf(np.asarray(run.diverged_at))
@@ -147,16 +146,6 @@ def without_delay(model: AbstractModel) -> tuple[AbstractModel, tuple[Any, int] 
     prompt = [part for part in parts if not isinstance(part, Delay)]
     rest = combine(*prompt) if prompt else Ideal(model.num_joints)
     return Model(model.robot, rest), (actuator.delay, actuator.most_delay)
-
-
-def _arrived(u: Float[np.ndarray, "time n"], late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
-    """What arrives of recorded commands; in numpy, since every length of a recording would be a program of its own."""
-    if late is None:
-        return u
-    delay, most = late
-    padded = np.concatenate([np.repeat(u[:1], most, axis=0), u])
-    past = np.lib.stride_tricks.sliding_window_view(padded, most + 1, axis=0)[..., ::-1]
-    return np.einsum("tnp,pn->tn", past, np.asarray(weights(delay, most)))
 
 
 def score(model: AbstractModel, tracks: Sequence[Track], cut: Windows | None) -> Score:
@@ -197,7 +186,7 @@ def acceleration_nmse(model: AbstractModel, tracks: Sequence[Track]) -> Float[np
     prompt, late = without_delay(model)
     errors, truth = [], []
     for track in tracks:
-        u = _arrived(track.u, late)
+        u = track.acting(late)
         errors.append(np.asarray(prompt(track.q, track.qd, u)) - track.qdd)
         truth.append(track.qdd)
     variance = np.var(np.concatenate(truth), axis=0)
@@ -211,7 +200,7 @@ def torque_nmse(model: Model, tracks: Sequence[Track]) -> Float[np.ndarray, " n"
     errors, driven = [], []
     for track in tracks:
         assert isinstance(prompt, Model)
-        found = torques(prompt, track.q, track.qd, track.qdd, _arrived(track.u, late), track.way)
+        found = torques(prompt, track.q, track.qd, track.qdd, track.acting(late), track.way)
         errors.append(found.left)
         driven.append(found.driven)
     variance = np.var(np.concatenate(driven), axis=0)

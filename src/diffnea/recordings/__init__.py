@@ -6,6 +6,7 @@ from diffnea.recordings.differentiate import JointSmoothing, Smoothed, different
 from diffnea.recordings.input_delay import Delay, input_delays
 from diffnea.recordings.loading import load_recording, load_recordings, save_recording
 from diffnea.recordings.matched_input import matched_input
+from diffnea.recordings.measured_input import as_held
 from diffnea.recordings.recording import Recording, RecordingError, Samples, as_list, concatenate, samples_of
 from diffnea.recordings.resampling import is_regular, regular
 from diffnea.recordings.velocity_filter import VelocityLag, velocity_lag

@@ -41,7 +41,7 @@ UNITS = {
     "qdd": {"rad/s^2": 1.0, "deg/s^2": DEGREE, "rev/s^2": 2 * math.pi, "m/s^2": 1.0, "mm/s^2": 1e-3},
     "u": {"Nm": 1.0, "mNm": 1e-3, "N": 1.0, "kN": 1e3, "V": 1.0, "mV": 1e-3, "A": 1.0, "mA": 1e-3, "%": 1e-2, "1": 1.0},
 }
-MAP_KEYS = ("time", "rate", "units", "repair", "joints", "topic", "command_topic", "episode")
+MAP_KEYS = ("time", "rate", "units", "repair", "measured", "joints", "topic", "command_topic", "episode")
 JOINT_KEYS = (*SIGNALS, "sign", "gear", "offset")
 TERM_KEYS = ("column", "unit", "scale", "sign", "gear", "offset")
 
@@ -89,6 +89,9 @@ def read_map(columns: Mapping[str, Any] | str | os.PathLike[str] | None) -> dict
         except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise RecordingError(f"{where}: no column map can be read: {_line(error)}") from None
     _check_keys(table, MAP_KEYS, where)
+    for key in ("repair", "measured"):
+        if not isinstance(table.get(key, False), bool):
+            raise RecordingError(f"{where}: {key} is {table[key]!r}; use true or false")
     if not isinstance(table.get("joints", {}), Mapping):
         raise RecordingError(f"{where}: joints is {table['joints']!r}; give a table [joints.<name>] for each joint")
     for joint, entry in table.get("joints", {}).items():

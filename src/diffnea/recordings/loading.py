@@ -9,6 +9,7 @@ import numpy as np
 
 from diffnea.recordings import array_files, csv_file, parquet_files, ros_bags
 from diffnea.recordings.columns import Layout, lay_out, read_map
+from diffnea.recordings.measured_input import as_held
 from diffnea.recordings.recording import SIGNALS, Recording, RecordingError
 from diffnea.recordings.table import Table
 from diffnea.robot import Robot
@@ -117,7 +118,8 @@ def _recording(table: Table, path: Path, column_map: Mapping[str, Any], joints: 
     name = path.name if table.label is None else f"{path.name}, {table.label}"
     try:
         described: dict[str, Any] = {"joint_names": layout.joints, "driven": driven, "name": name, "notes": notes}
-        return Recording(time=time, **signals, **described)
+        recording = Recording(time=time, **signals, **described)
+        return as_held(recording) if column_map.get("measured", False) else recording
     except RecordingError as error:
         text = str(error).removeprefix(f"Recording {name!r}: ")
         advice = ", or repair = true in columns to drop them" if "finite" in text or "time" in text else ""

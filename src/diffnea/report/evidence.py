@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -16,7 +15,6 @@ from diffnea.identify.data import Track
 from diffnea.identify.held_out import HeldOut
 from diffnea.identify.scoring import HORIZONS, Windows, predict, window_errors, windows, without_delay
 from diffnea.models import Model
-from diffnea.rollout.delay import weights
 
 # Windows are ordered by their error at this horizon, or at the longest below it.
 SHOWN_HORIZON = 1.0  # s
@@ -114,14 +112,9 @@ def _said(model: Any, tracks: Sequence[Track]) -> tuple[np.ndarray, Torques | No
     """Accelerations and torques of a model in all measured states."""
     prompt, late = without_delay(model)
     q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
-    u = np.concatenate([track.u if late is None else _arrived(track, *late) for track in tracks])
+    u = np.concatenate([track.acting(late) for track in tracks])
     torques = batched(_torques, prompt, q=q, qd=qd, qdd=qdd, u=u) if isinstance(prompt, Model) else None
     return np.asarray(prompt(q, qd, u)), torques
-
-
-def _arrived(track: Track, delay: Any, most: int) -> np.ndarray:
-    """The commands as they come, late."""
-    return np.einsum("kn,tkn->tn", np.asarray(weights(jnp.asarray(delay), most)), track.commands(most))
 
 
 def _torques(
