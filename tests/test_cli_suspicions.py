@@ -6,7 +6,8 @@ import pytest
 import diffnea as dn
 from diffnea.cli import inputs
 from diffnea.cli.inputs import read_recordings, read_robot
-from diffnea.cli.suspicions import suspicions
+from diffnea.cli.suspicions import suspicions, timing
+from diffnea.recordings import as_held
 
 ROBOT = read_robot("staubli_tx40")  # with limits at every joint
 
@@ -45,3 +46,9 @@ def test_so_it_is_after_a_file_of_several_recordings(monkeypatch):
     assert len(read_recordings(["many.mcap"], ROBOT)) == 2
     with pytest.raises(ValueError, match="one.csv: has 2 samples; give at least 16"):
         read_recordings(["many.mcap", "one.csv"], ROBOT)
+
+
+def test_torques_are_asked_about_unless_it_is_known_what_they_are():
+    given = recording()
+    assert "say --measured" in timing([as_held(given), given])[0]
+    assert not timing([as_held(given)]) and not timing([given.replace(qd=given.q, qdd=given.q)])

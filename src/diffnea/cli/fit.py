@@ -10,7 +10,7 @@ from tyro.conf import Positional
 
 from diffnea import identify, report
 from diffnea.cli import inputs
-from diffnea.cli.suspicions import suspicions
+from diffnea.cli.suspicions import suspicions, timing
 from diffnea.cli.words import fit_in_words
 from diffnea.report.wording import count
 from diffnea.robot import Robot
@@ -101,7 +101,8 @@ class Fit:
             _tell(watch, "drawing the page")
             report.fit(self.out)
         names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
-        found = self._result(fit, robot, len(data), samples, names, suspicions([*data, *(test or ())], robot))
+        suspected = suspicions([*data, *(test or ())], robot) + (timing(data) if self.loss == "torque" else [])
+        found = self._result(fit, robot, len(data), samples, names, suspected)
         return found | {"seconds": round(time.perf_counter() - began, 2)}
 
     def _chosen(self) -> tuple[tuple[str, ...], str]:

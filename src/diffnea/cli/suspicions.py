@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from diffnea.recordings import Recording
+from diffnea.recordings.measured_input import NOTE
 from diffnea.robot import Robot
 
 # Fewer samples a second tell nothing of a machine that moves; times of a log may be in milliseconds.
@@ -18,6 +19,13 @@ def suspicions(recordings: Sequence[Recording], robot: Robot) -> list[str]:
     """A sentence each, the same one once."""
     said = [sentence for recording in recordings for sentence in (*_slow(recording), *_far(recording, robot))]
     return list(dict.fromkeys(said))
+
+
+def timing(recordings: Sequence[Recording]) -> list[str]:
+    """For fits of torques: most logs have measured ones, but nothing in a file says so."""
+    if all(NOTE in recording.notes or recording.qdd is not None for recording in recordings):
+        return []
+    return ["inputs count as commands, held until the next sample; if they are measured torques, say --measured"]
 
 
 def _slow(recording: Recording) -> list[str]:
