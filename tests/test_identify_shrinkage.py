@@ -1,5 +1,7 @@
 """The weight of the robot file: its pull is a gradient, and it is left out where data are better without."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -85,3 +87,16 @@ def test_exact_data_need_no_prior_and_poor_ones_are_helped_by_it(free, monkeypat
         np.asarray(dn.inverse_dynamics(free.model(jnp.asarray(f.theta)).robot, *fresh)) - truth for f in (before, after)
     ]
     assert np.mean(wrong[1] ** 2) < 0.7 * np.mean(wrong[0] ** 2)
+
+
+def test_a_stribeck_curve_that_data_determine_does_not_go_back_to_its_start():
+    """What is learned of it may be in the hundreds: a prior of ±3 would hold it."""
+    clean = moved()
+    truth = dn.actuators.Stribeck.of(np.array([0.9, 0.4]), np.array([0.4, 0.8]), np.array([0.2, 0.1]), 30.0)
+    lost = jax.vmap(lambda q, qd: truth(jnp.zeros_like(q), q, qd))(jnp.asarray(clean.q), jnp.asarray(clean.qd))
+    noise = 0.02 * np.random.default_rng(0).normal(size=clean.q.shape)
+    recording = replace(clean, u=clean.u - np.asarray(lost) + noise)
+    fit = dn.fit(ROBOT, recording, learn=("inertia",), actuator="stribeck", loss="torque", method="lm")
+    curves = [each for each in fit.identifiable if each.formula.startswith("Stribeck velocity")]
+    assert len(curves) == 2
+    assert all(abs(each.value - each.of(dn.Model(ROBOT, truth))) < 2 * each.std for each in curves)

@@ -12,7 +12,7 @@ from diffnea.identify.friction_starts import with_given_friction, with_other_fri
 from diffnea.identify.least_squares import FLOOR, Descent, Problem, minimise, pull_back
 from diffnea.identify.residuals import problem, residuals
 from diffnea.identify.rows import Batch, Rows
-from diffnea.identify.starts import spread
+from diffnea.identify.starts import expected
 from diffnea.identify.unknowns import Unknowns
 
 # Starts race on so many samples at least, and on so many residuals for each number; the winner sees all.
@@ -200,7 +200,7 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
         run = minimise(whole, run.theta, iterations)
     arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
     if task.prior is not None and np.isfinite(run.loss[0]) and not _has_network(task) and not task.rough:
-        theta = pull_back(whole, run.theta[0], task.prior, spread(task.free))
+        theta = pull_back(whole, run.theta[0], task.prior, expected(task.free))
         run = replace(run, theta=theta[None], loss=whole.loss(theta[None]))
     if not arrived and not task.rough:
         notes = (

@@ -83,3 +83,13 @@ def spread(free: Unknowns) -> Float[np.ndarray, " p"]:
     zeros = np.where(virtual.own.tree.revolute, 1.0, size)
     filled = eqx.tree_at(lambda t: (t[0].inertia, t[0].translation, t[0].zero), ones, (inertia, steps, zeros))
     return np.asarray(parameters.pack(filled, free.masks), np.float64)
+
+
+def expected(free: Unknowns) -> Float[np.ndarray, " p"]:
+    """How far from the given ones numbers may be: `spread`, or their own size where that is more.
+
+    A coefficient that must not be negative is `log(1 + eˣ)` of its number, and changes with it by amounts where it is
+    large: 1 is nothing to one of 2000.
+    """
+    amounts = np.array([label.startswith("actuator ") and "raw" in label for label in free.labels])
+    return np.where(amounts, np.maximum(spread(free), np.abs(free.start)), spread(free))
