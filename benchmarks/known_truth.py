@@ -27,13 +27,12 @@ jax.config.update("jax_enable_x64", True)
 import diffnea as dn  # noqa: E402
 from diffnea import parameters  # noqa: E402
 from diffnea.actuators import Delay, Stribeck  # noqa: E402
-from diffnea.identify.presliding import ways  # noqa: E402
 from diffnea.identify.rows import taps_of  # noqa: E402
 from diffnea.identify.torques import torques  # noqa: E402
 from diffnea.recordings.terms import terms  # noqa: E402
 
 RATE, HARMONICS, BASE = 250, 10, 0.2
-DELAY, STEPS = 2, 100  # samples; steps of the simulation a sample: few, and its half step shows as a shorter delay
+DELAY, STEPS = 2, 400  # samples; steps of the simulation a sample: few, and its half step shows as a shorter delay
 NOISE = 2e-5  # rad or m
 
 GANTRY = """<robot name="gantry"><link name="base"/>
@@ -143,12 +142,8 @@ class Torques:
         return cls(*(array[DELAY:] for array in (found.q, found.qd, found.qdd)), found.u[:-DELAY], taps)
 
     def error(self, model: dn.Model) -> np.ndarray:
-        """Root mean square, joint by joint, of the model's torque against the command that acts by now.
-
-        Which way friction points is told by how the joints have moved, for every model alike.
-        """
-        way = ways(self.q, self.qd, 1 / RATE, np.full(self.q.shape[1], NOISE), 4 * NOISE)
-        left = torques(model, self.q, self.qd, self.qdd, self.u, way).left
+        """Root mean square, joint by joint, of the model's torque against the command that acts by now."""
+        left = torques(model, self.q, self.qd, self.qdd, self.u).left
         wrong = [np.convolve(column, self.taps, "valid") for column in left.T]
         return np.sqrt(np.mean(np.square(wrong), axis=1))
 

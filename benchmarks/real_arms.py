@@ -25,11 +25,12 @@ os.environ.setdefault("DIFFNEA_DATA", str(SHARED / "data"))
 jax.config.update("jax_enable_x64", True)
 
 import diffnea as dn  # noqa: E402
-from diffnea.batches import inverse_dynamics, regressor  # noqa: E402
+from diffnea.batches import batched, regressor  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.cli.main import main as main_of  # noqa: E402
-from diffnea.identify.presliding import NOISE, coordinates, noise, ways  # noqa: E402
+from diffnea.identify.presliding import NOISE, Slip, coordinates, noise, ways  # noqa: E402
 from diffnea.identify.torques import torques  # noqa: E402
+from diffnea.models import inverse  # noqa: E402
 from diffnea.recordings import Recording, Samples, public  # noqa: E402
 
 BLOCKS, RIDGES = 4, (1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 1e-1, 1.0)
@@ -126,9 +127,11 @@ def predicted(fit: dn.Fit, recording: Recording, arm: Arm) -> np.ndarray:
     """
     data, turns = filtered(recording, arm), coordinates(fit.model.actuator)
     q, qd, qdd = (np.asarray(rows) for rows in (data.q, data.qd, data.qdd))
-    least = NOISE * noise(np.asarray(recording.q) @ turns.T)
-    way = ways(q @ turns.T, qd @ turns.T, recording.dt, np.array(fit.config["slip"]), least)
-    taken = np.asarray(inverse_dynamics(fit.robot, q, qd, qdd))
+    least, way = NOISE * noise(np.asarray(recording.q) @ turns.T), None
+    if fit.config["slip"]:
+        slip = Slip(np.array(fit.config["slip"]), fit.config["hold"])
+        way = ways(q @ turns.T, qd @ turns.T, recording.dt, slip, least)
+    taken = np.asarray(batched(inverse, fit.model, q=q, qd=qd, qdd=qdd))
     others = torques(fit.model, q, qd, qdd, 0 * q, way).left - taken
     return taken + low_pass(others, arm, recording.dt)
 

@@ -111,6 +111,46 @@ def test_gradients_in_every_leaf_at_rest_meet_central_differences(name):
     assert bool(jnp.all(jnp.isfinite(slope)))
 
 
+COUPLED = Model(ROBOT, actuators.Coupling.of(0.2, 0.1, [[0, 1, 1], [1, -2, 0]], rotor=np.array([0.3, 0.05])))
+
+
+def test_rotors_that_turn_with_several_joints_are_part_of_the_mass_matrix():
+    slopes = jax.jacfwd(lambda qdd: models.inverse(COUPLED, Q, QD, qdd))(U)
+    assert relative(models.mass(COUPLED, Q), slopes) < LAW
+    assert relative(models.energies(COUPLED, Q, QD).kinetic, QD @ slopes @ QD / 2) < LAW
+    tau = models.inverse(COUPLED, Q, QD, U)
+    assert relative(models.constrained(COUPLED, Q, QD, tau, jnp.ones(3)), U) < LAW
+
+
+def test_locked_joints_stay_and_the_others_feel_the_rotors():
+    free, tau = jnp.array([1.0, 0.0, 1.0]), models.inverse(COUPLED, Q, QD, jnp.zeros(3)) + U
+    found = models.constrained(COUPLED, Q, QD, tau, free)
+    moving = np.array([0, 2])
+    wanted = np.linalg.solve(np.asarray(models.mass(COUPLED, Q))[np.ix_(moving, moving)], np.asarray(U)[moving])
+    assert found[1] == 0 and relative(found[moving], wanted) < LAW
+
+
+def test_mujoco_agrees_on_a_rotor_that_turns_with_two_joints(tmp_path):
+    """There a tendon has it, between joints of one branch."""
+    import mujoco
+
+    dn.save_robot(replace(ROBOT, friction=0 * ROBOT.friction, damping=0 * ROBOT.damping), tmp_path / "arm.xml")
+    spec = mujoco.MjSpec.from_file(str(tmp_path / "arm.xml"))
+    tendon = spec.add_tendon(name="motor", armature=0.3)
+    for name in ROBOT.joint_names[:2]:
+        tendon.wrap_joint(name, 1.0)
+    machine = spec.compile()
+    machine.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_LIMIT | mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    state = mujoco.MjData(machine)
+    places = [machine.joint(name).dofadr[0] for name in ROBOT.joint_names]
+    state.qpos[places], state.qvel[places], state.qfrc_applied[places] = map(np.asarray, (Q, QD, U))
+    mujoco.mj_forward(machine, state)
+    motor = actuators.Coupling.of(1e-9, 1e-9, [[1, 1, 0]], rotor=0.3)
+    without = models.constrained(Model(ROBOT), Q, QD, U, jnp.ones(3))
+    found = models.constrained(Model(ROBOT, motor), Q, QD, U, jnp.ones(3))
+    assert relative(found, state.qacc[places]) < WITNESS < relative(without, state.qacc[places])
+
+
 def test_models_run_as_kernels(caplog):
     names = ["ideal", "stribeck", "nn-torque", "motor+stribeck+offset+delay"]
     with caplog.at_level(logging.DEBUG, "diffnea.kernels"):

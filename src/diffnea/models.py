@@ -66,7 +66,7 @@ class Model(AbstractModel):
         return self.actuator.energy_class  # a robot by itself conserves energy
 
     def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
-        return dynamics.forward(self.robot, q, qd, self.actuator(u, q, qd))
+        return constrained(self, q, qd, self.actuator(u, q, qd), jnp.ones_like(q))
 
     def energy(self, q: Real[ArrayLike, "*#batch n"], qd: Real[ArrayLike, "*#batch n"]) -> Float[Array, "*batch"]:
         """The model's own energy in joules: kinetic and potential, and what its actuators store."""
@@ -173,5 +173,56 @@ def acceleration(
 
 def own_energy(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, ""]:
     """The model's own energy of one sample."""
+    kinetic, potential = energies(model, q, qd)
+    return kinetic + potential
+
+
+# A robot's dynamics with the rotors of its actuators, which may turn with several joints: M + Sᵀ J S ------------------
+
+
+def inverse(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The torques that a motion takes."""
+    taken = dynamics.rnea(model.robot, q, qd, qdd)
+    if not model.actuator.turning:
+        return taken
+    turns = _turns(model, q)
+    return taken + turns.T @ (model.actuator.rotors * (turns @ qdd))
+
+
+def mass(model: Model, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """The mass matrix."""
+    if not model.actuator.turning:
+        return dynamics.crba(model.robot, q)
+    turns = _turns(model, q)
+    return dynamics.crba(model.robot, q) + turns.T @ (model.actuator.rotors[:, None] * turns)
+
+
+def energies(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> dynamics.Energy:
+    """Kinetic energy, and potential energy with what the actuators store."""
     kinetic, potential = dynamics.energies(model.robot, q, qd)
-    return kinetic + potential + model.actuator.potential(q)
+    if model.actuator.turning:
+        kinetic = kinetic + jnp.sum(model.actuator.rotors * (_turns(model, q) @ qd) ** 2) / 2
+    return dynamics.Energy(kinetic, potential + model.actuator.potential(q))
+
+
+def constrained(
+    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
+) -> Float[Array, " n"]:
+    """Accelerations under joint torques, with joints locked where `free` is 0.
+
+    One rotor after the other (Sherman and Morrison): `x − W J (S x) / (1 + J S W)` with `W = M⁻¹ Sᵀ`.
+    """
+    qdd = dynamics.constrained(model.robot, q, qd, tau, free)
+    if not model.actuator.turning:
+        return qdd
+    turns, rotors = _turns(model, q), model.actuator.rotors
+    found = [qdd, *(dynamics.solve_mass(model.robot, q, row, free) for row in turns)]
+    for k, row in enumerate(turns):
+        pushed = found.pop(1)
+        share = rotors[k] / (1 + rotors[k] * (row @ pushed))
+        found = [x - share * (row @ x) * pushed for x in found]
+    return found[0]
+
+
+def _turns(model: Model, q: Float[Array, " n"]) -> Float[Array, "k n"]:
+    return jnp.asarray(np.array(model.actuator.turning), q.dtype)

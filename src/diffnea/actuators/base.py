@@ -77,6 +77,11 @@ class AbstractActuator(eqx.Module):
         """How fast each motor that turns with several joints does so with each, one row a motor."""
         return ()
 
+    @property
+    def rotors(self) -> Float[Array, " k"]:
+        """The inertia of each motor of `turning`, as a joint feels it, in kg·m²; the model adds what it takes."""
+        return jnp.zeros(len(self.turning))
+
     def shared(
         self, q: Float[Array, " n"], qd: Float[Array, " n"], way: Float[Array, " k"] | None = None
     ) -> Float[Array, " n"]:

@@ -61,6 +61,11 @@ class Combined(AbstractActuator):
     def turning(self) -> tuple[tuple[float, ...], ...]:
         return tuple(row for part in self.parts for row in part.turning)
 
+    @property
+    def rotors(self) -> Float[Array, " k"]:
+        turning = [part.rotors for part in self.parts if part.turning]
+        return jnp.concatenate(turning) if turning else jnp.zeros(0)
+
     def shared(
         self, q: Float[Array, " n"], qd: Float[Array, " n"], way: Float[Array, " k"] | None = None
     ) -> Float[Array, " n"]:

@@ -1,4 +1,4 @@
-"""Coupled motors: friction of a motor that turns with several joints at once, as in the wrists of industrial arms."""
+"""Coupled motors: friction and rotor of one that turns with several joints at once, as in wrists of industrial arms."""
 
 from collections.abc import Sequence
 from typing import final
@@ -17,12 +17,14 @@ class Coupling(AbstractActuator):
     """`τ = u − Sᵀ (f tanh(v / v₀) + c v / √|v| + μ v)` with `v = S q̇`, f, c and μ ≥ 0.
 
     A row of S says how fast a motor turns with each joint. What it takes is v times the bracket, which is never
-    negative, so that energy is only ever lost, whatever the joints do one by one. Below v₀ the root is rounded off.
+    negative, so that energy is only ever lost, whatever the joints do one by one. Below v₀ the root is rounded off. Its
+    rotor adds `Sᵀ J S` to the model's mass matrix, J ≥ 0.
     """
 
     raw_dry: Float[Array, " k"]
     raw_viscous: Float[Array, " k"]
     raw_root: Float[Array, " k"]
+    raw_rotor: Float[Array, " k"]
     rows: tuple[tuple[float, ...], ...] = eqx.field(static=True)
     slow: float = eqx.field(static=True)
 
@@ -34,8 +36,9 @@ class Coupling(AbstractActuator):
         rows: Sequence[Sequence[float | int]],
         slow: float | int = 0.05,
         root: ArrayLike = 0.0,
+        rotor: ArrayLike = 0.0,
     ) -> "Coupling":
-        """From f, μ and c, one for all motors or one for each, the rows of S, and v₀, where dry friction is reached."""
+        """From f, μ, c and J, one for all motors or one each, the rows of S, and v₀, where dry friction is reached."""
         given = tuple(tuple(map(float, row)) for row in rows)
         if not given or len({len(row) for row in given}) != 1 or not all(map(any, given)):
             raise ValueError(f"coupling: rows are {list(map(list, given))}; give one row a motor, one number a joint")
@@ -46,6 +49,7 @@ class Coupling(AbstractActuator):
             raw_per_joint("dry", dry, count),
             raw_per_joint("viscous", viscous, count),
             raw_per_joint("root", root, count),
+            raw_per_joint("rotor", rotor, count),
             given,
             float(slow),
         )
@@ -74,6 +78,11 @@ class Coupling(AbstractActuator):
         return positive(self.raw_root)
 
     @property
+    def rotors(self) -> Float[Array, " k"]:
+        """J of each motor, in kg·m²."""
+        return positive(self.raw_rotor)
+
+    @property
     def turning(self) -> tuple[tuple[float, ...], ...]:
         return self.rows
 
@@ -92,4 +101,5 @@ class Coupling(AbstractActuator):
             Quantity("coupled dry friction", "N·m", jnp.asarray(felt, self.raw_dry.dtype) @ self.dry),
             Quantity("coupled viscous friction", "N·m·s/rad", jnp.asarray(felt, self.raw_dry.dtype) @ self.viscous),
             Quantity("coupled friction of grease", "N·m·√(s/rad)", jnp.asarray(felt, self.raw_dry.dtype) @ self.root),
+            Quantity("coupled rotor", "kg·m²", jnp.asarray(felt**2, self.raw_dry.dtype) @ self.rotors),
         ]

@@ -54,6 +54,7 @@ class Start:
     scales: Scales
     viscous: ArrayLike
     dry: ArrayLike
+    inertia: ArrayLike
     gain: ArrayLike
     period: tuple[float, ...]
     driven: Driven
@@ -92,15 +93,16 @@ def _delay(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Delay:
 
 
 def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
-    """Motors that rub a tenth as much as the joints that they turn with."""
+    """Motors that rub a tenth as much as the joints that they turn with, and have a tenth of their inertia."""
     count = start.num_joints
     if sizes.coupled is None and count < 2:
         raise ValueError(f"coupling: {count} joint has no motor in common with another; leave it out")
     rows = np.array([np.arange(count) >= count - 2] if sizes.coupled is None else sizes.coupled, float)
     turned = np.abs(rows) / np.abs(rows).sum(1, keepdims=True)
     slow = float(np.min(start.scales.speed)) / 100
-    dry, viscous = (0.1 * turned @ np.asarray(of_joints) for of_joints in (start.dry, start.viscous))
-    return Coupling.of(dry, viscous, rows.tolist(), slow, 0.1 * dry / np.sqrt(100 * slow))
+    own = start.dry, start.viscous, start.inertia
+    dry, viscous, rotor = (0.1 * turned @ np.asarray(of_joints) for of_joints in own)
+    return Coupling.of(dry, viscous, rows.tolist(), slow, 0.1 * dry / np.sqrt(100 * slow), rotor)
 
 
 BUILDERS: dict[str, Builder] = {
@@ -157,6 +159,7 @@ def make(
         scales,
         viscous=small * DAMPING_RATE / FULL_ACCELERATION,
         dry=small * DRY_DECELERATION / FULL_ACCELERATION,
+        inertia=small / FULL_ACCELERATION,
         gain=np.ones(num_joints),
         period=tuple(period.tolist()),
         driven=checked(driven, num_joints),
@@ -193,6 +196,7 @@ def for_robot(
         Scales(*(tuple(row.tolist()) for row in (turns, reach, speed, effort))),
         viscous=np.where(damping > 0, damping, DAMPING_RATE * inertia),
         dry=np.where(friction > 0, friction, DRY_DECELERATION * inertia),
+        inertia=inertia,
         gain=np.where(gear == 0, 1.0, gear),
         period=tuple(period.tolist()),
         driven=checked(driven, robot.num_joints),

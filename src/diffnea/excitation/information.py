@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffnea import dynamics, kernels
+from diffnea import kernels
 from diffnea.identify.residuals import Form
 from diffnea.identify.unknowns import Unknowns
-from diffnea.models import Model
+from diffnea.models import Model, inverse
 
 CRITERIA = ("D", "E")
 # Directions with less than this share of the most that random states tell are taken for unknowable.
@@ -33,12 +33,12 @@ class Torques(NamedTuple):
 def _kernel(form: Form) -> Callable[..., Torques]:
     def torques(theta, leaves, q, qd, qdd) -> Torques:
         model = form.model(theta, leaves)
-        needed = dynamics.rnea(model.robot, q, qd, qdd)
+        needed = inverse(model, q, qd, qdd)
         u = command(model, needed, q, qd)
 
         def balance(theta):
             model = form.model(theta, leaves)
-            return dynamics.rnea(model.robot, q, qd, qdd) - model.actuator(u, q, qd)
+            return inverse(model, q, qd, qdd) - model.actuator(u, q, qd)
 
         _, pull = jax.vjp(balance, theta)
         slopes = jax.vmap(lambda unit: pull(unit)[0])(jnp.eye(len(q), dtype=q.dtype))

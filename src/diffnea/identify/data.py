@@ -74,6 +74,7 @@ class Split:
     notes: tuple[str, ...]
     kept_back: str  # in words
     slip: tuple[float, ...] | None = None  # how far joints and coupled motors give before they slip, where that counts
+    hold: float | None = None  # the share of friction that a long rest leaves
 
     @property
     def timed(self) -> bool:

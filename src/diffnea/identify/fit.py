@@ -22,7 +22,7 @@ from diffnea.identify.presliding import known as with_ways
 from diffnea.identify.progress import Watch, stage, watched
 from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, torque_nmse, windows
 from diffnea.identify.shrinkage import shrunk
-from diffnea.identify.slip_lengths import slip_lengths
+from diffnea.identify.slipping import slipping
 from diffnea.identify.starts import near, random_starts, settled
 from diffnea.identify.table import Table
 from diffnea.identify.unknowns import LEARN, Unknowns, late, unknowns
@@ -279,10 +279,12 @@ class _Plan:
         if not parts.timed or (self.loss != "torque" and self.method != "linear"):
             return parts
         with stage("looking where joints turn back"):
-            slip = slip_lengths(before, parts.fitted, weight)
+            slip = slipping(before, parts.fitted, weight)
+        if slip is None:
+            return parts
         names = ("train", "validation", "fitted", "test")
         motion = {name: with_ways(getattr(parts, name), before.actuator, slip) for name in names}
-        return replace(parts, **motion, slip=tuple(slip.tolist()))
+        return replace(parts, **motion, slip=tuple(slip.lengths.tolist()), hold=slip.hold)
 
     def _trusting(self, free: Unknowns, parts: Split) -> bool:
         """Whether the robot file may be worth something beside the data: torques of recordings, from its numbers."""
@@ -355,6 +357,7 @@ class _Plan:
             "starts": self.starts,
             "steps": self.steps,
             "slip": parts.slip and list(parts.slip),
+            "hold": parts.hold,
             "samples": sum(map(len, (*parts.fitted, *parts.test))),
             "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
         }

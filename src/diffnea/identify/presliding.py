@@ -3,22 +3,34 @@
 At rest and where a joint turns back a measured velocity is noise and its sign means nothing. Yet friction holds a
 torque there, left from the motion before. Prandtl's element says how much: a spring that gives by a small length before
 it slips, so that a joint that has come back by twice that length is held the other way. Recorded positions drive it.
-Inverse dynamics know a motion's past and can use it; a state alone cannot.
+Where a joint rests for long, creep lets go of some of it. Inverse dynamics know a motion's past and can use it; a state
+alone cannot.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.data import Track
 
-# To and fro by no more than this many standard deviations of what positions are read with is noise, and no motion.
-NOISE = 4.0
+# To and fro by no more than this many standard deviations of what positions are read with is noise, and no motion: they
+# are smoothed, and noise is less than half of what it was.
+NOISE = 2.0
 # Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
 DIFFERENCES, OF_NOISE = 4, 70.0
+# A joint rests that is slower than this share of its highest speed for so long.
+SLOW, LASTING = 0.005, 0.05  # s
+
+
+@dataclass(frozen=True)
+class Slip:
+    """How far each coordinate gives before it slips, in rad or m; the share of friction that a long rest leaves."""
+
+    lengths: Float[np.ndarray, " m"]
+    hold: float = 1.0
 
 
 def coordinates(actuator: AbstractActuator) -> Float[np.ndarray, "m n"]:
@@ -31,16 +43,29 @@ def ways(
     q: Float[np.ndarray, "time m"],
     qd: Float[np.ndarray, "time m"],
     dt: float,
-    lengths: Float[np.ndarray, " m"],
+    slip: Slip,
     least: Float[np.ndarray, " m"] | float = 0.0,
 ) -> Float[np.ndarray, "time m"]:
     """From −1 to 1: each spring's stretch, 1 where its joint slides forward; 0 until it first moves.
 
     What goes back by no more than `least` has not turned.
     """
+    lengths = slip.lengths
     path = np.stack([_turning_points(q, qd, dt), q], axis=1).reshape(2 * len(q), -1)
     columns = zip(path.T, lengths, np.broadcast_to(least, len(lengths)), strict=True)
-    return np.column_stack([_stretch(*column)[1::2] for column in columns])
+    stretch = np.column_stack([_stretch(*column)[1::2] for column in columns])
+    slow = np.abs(qd) < SLOW * np.abs(qd).max(axis=0)
+    rests = np.column_stack([_lasting(column, max(round(LASTING / dt), 1)) for column in slow.T])
+    return np.where(rests, slip.hold * stretch, stretch)
+
+
+def _lasting(yes: Bool[np.ndarray, " time"], least: int) -> Bool[np.ndarray, " time"]:
+    """Only what is so for that many samples on end."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], yes, [False]]).astype(int)))
+    found = np.zeros_like(yes)
+    for first, last in edges.reshape(-1, 2):
+        found[first:last] = last - first >= least
+    return found
 
 
 def _turning_points(q: Float[np.ndarray, "time m"], qd: Float[np.ndarray, "time m"], dt: float) -> np.ndarray:
@@ -65,7 +90,21 @@ def _stretch(path: Float[np.ndarray, " point"], length: float, least: float) -> 
         way = path[first : last + 1]
         onward = (np.maximum if way[-1] > way[0] else np.minimum).accumulate(way)
         found[first : last + 1] = np.clip(found[first] + (onward - way[0]) / length, -1.0, 1.0)
+    for before, turn, after in zip(turns[:-2], turns[1:-1], turns[2:], strict=True) if least > 0 else ():
+        first, last = _around(path[before : after + 1], turn - before, least)
+        here = slice(before + first, before + last + 1)
+        found[here] = np.linspace(found[here.start], found[here.stop - 1], last - first + 1)
     return found
+
+
+def _around(path: Float[np.ndarray, " point"], turn: int, least: float) -> tuple[int, int]:
+    """From where to where noise hides what a path does about its turn.
+
+    It may have stood still, while the torque went from what moved it one way to what moves it the other.
+    """
+    away = np.abs(path - path[turn]) > least
+    before, after = np.flatnonzero(away[:turn]), np.flatnonzero(away[turn:])
+    return int(before[-1]) if len(before) else turn, turn + int(after[0]) if len(after) else turn
 
 
 def _turns(path: Float[np.ndarray, " point"], least: float) -> list[int]:
@@ -96,17 +135,17 @@ def noise(measured: Float[np.ndarray, "time m"]) -> Float[np.ndarray, " m"]:
     return np.sqrt(np.mean(quick**2, axis=0) / OF_NOISE) if len(quick) else np.zeros(measured.shape[1])
 
 
-def known(tracks: Sequence[Track], actuator: AbstractActuator, lengths: Float[np.ndarray, " m"]) -> tuple[Track, ...]:
+def known(tracks: Sequence[Track], actuator: AbstractActuator, slip: Slip) -> tuple[Track, ...]:
     """The same motion with the way that friction points; samples without order stay."""
     rows = coordinates(actuator)
-    return tuple(track if track.dt is None else replace(track, way=_of_track(track, rows, lengths)) for track in tracks)
+    return tuple(track if track.dt is None else replace(track, way=_of_track(track, rows, slip)) for track in tracks)
 
 
-def _of_track(track: Track, rows: Float[np.ndarray, "m n"], lengths: Float[np.ndarray, " m"]) -> np.ndarray:
+def _of_track(track: Track, rows: Float[np.ndarray, "m n"], slip: Slip) -> np.ndarray:
     """By the positions that are smoothed the least; where derivatives were given with them, they are exact."""
     if track.terms is None:
-        return ways(track.q @ rows.T, track.qd @ rows.T, track.dt or 0.0, lengths)
+        return ways(track.q @ rows.T, track.qd @ rows.T, track.dt or 0.0, slip)
     # At slow rates differences are motion too: of noise there is no more than smoothing has found.
     most = np.abs(rows) @ (track.noise * track.q.std(0))
     least = NOISE * np.minimum(noise(track.measured @ rows.T), most)
-    return ways(track.terms.q @ rows.T, track.terms.qd @ rows.T, track.dt or 0.0, lengths, least)
+    return ways(track.terms.q @ rows.T, track.terms.qd @ rows.T, track.dt or 0.0, slip, least)

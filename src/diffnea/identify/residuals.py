@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffnea import dynamics, kernels, parameters
+from diffnea import kernels, parameters
 from diffnea.identify.least_squares import Normal, Problem
 from diffnea.identify.rows import Batch, LowPass, Rows, plain, through
 from diffnea.identify.unknowns import Unknowns, model_of
 from diffnea.kernels.trace import MOST_RESULTS
-from diffnea.models import Model, acceleration
+from diffnea.models import Model, acceleration, inverse
 from diffnea.rollout.delay import latest, weights
 
 # A Jacobian of more numbers than this is worked through in pieces.
@@ -36,7 +36,7 @@ def of_acceleration(model: Any, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
 
 def of_torque(model: Model, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
     """The torque that the motion takes minus that of the actuators; at a passive joint the latter is friction only."""
-    return dynamics.rnea(model.robot, q, qd, qdd) - model.actuator(delayed(model, u), q, qd, way)
+    return inverse(model, q, qd, qdd) - model.actuator(delayed(model, u), q, qd, way)
 
 
 LOSSES: dict[str, Callable[..., Any]] = {"acceleration": of_acceleration, "torque": of_torque}

@@ -51,16 +51,18 @@ def _placement_slopes(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"
 
 
 @eqx.filter_jit
-def _actuator_slopes(actuator: Any, u: Array, q: Array, qd: Array) -> list[Array]:
-    """Slopes of the actuators' torques in their leaves, (sample, n, size of the leaf)."""
+def _actuator_slopes(actuator: Any, u: Array, q: Array, qd: Array, qdd: Array) -> list[Array]:
+    """Slopes of the actuators' torques, less what their rotors take, in their leaves, (sample, n, size of the leaf)."""
     numbers, rest = eqx.partition(actuator, eqx.is_inexact_array)
     if not jax.tree.leaves(numbers):
         return []
 
-    def torque(numbers, u, q, qd):
-        return eqx.combine(numbers, rest)(u, q, qd)
+    def torque(numbers, u, q, qd, qdd):
+        whole = eqx.combine(numbers, rest)
+        turns = jnp.asarray(np.array(whole.turning).reshape(-1, len(q)), q.dtype)
+        return whole(u, q, qd) - turns.T @ (whole.rotors * (turns @ qdd))
 
-    slopes = jax.vmap(jax.jacrev(torque), (None, 0, 0, 0))(numbers, u, q, qd)
+    slopes = jax.vmap(jax.jacrev(torque), (None, 0, 0, 0, 0))(numbers, u, q, qd, qdd)
     return [leaf.reshape(*u.shape, -1) for leaf in jax.tree.leaves(slopes)]
 
 
@@ -88,14 +90,14 @@ def exciting_states(model: Any, unknowns: int, seed: int = 0) -> tuple[np.ndarra
 def structural_jacobian(
     unpack: Any, model: Any, theta: np.ndarray, coordinates: Coordinates, kinematics: bool
 ) -> Float[np.ndarray, "rows k"]:
-    """Slopes of `rnea − actuator torque` in the coordinates, each joint's rows divided by their size.
+    """Slopes of `torque taken − actuator torque` in the coordinates, each joint's rows divided by their size.
 
     Accelerations belong to the model, so that its own slopes, `−M⁻¹` times these, have the same null space.
     """
     point = jnp.asarray(theta)
     q, qd, u, qdd = exciting_states(model, len(theta))
     rows = torque_slopes(model.robot, q, qd, qdd, kinematics) @ coordinates.robot_slopes
-    leaves = _actuator_slopes(model.actuator, *(jnp.asarray(x, point.dtype) for x in (u, q, qd)))
+    leaves = _actuator_slopes(model.actuator, *(jnp.asarray(x, point.dtype) for x in (u, q, qd, qdd)))
     if leaves:
         _, inner = value_and_slopes(lambda theta: _numbers(unpack(theta).actuator), point)
         outer = np.concatenate([np.asarray(leaf, float) for leaf in leaves], axis=2)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diffnea import dynamics, kernels
-from diffnea.models import Model
+from diffnea import kernels
+from diffnea.models import Model, inverse
 
 
 class Torques(NamedTuple):
@@ -33,7 +33,7 @@ def torques(
 
 
 def _of_sample(model: Model, q: Array, qd: Array, qdd: Array, u: Array, way: Array | None) -> tuple[Array, Array]:
-    left = dynamics.rnea(model.robot, q, qd, qdd) - model.actuator(u, q, qd, way)
+    left = inverse(model, q, qd, qdd) - model.actuator(u, q, qd, way)
     return left, model.actuator.drive(u, q, qd)
 
 

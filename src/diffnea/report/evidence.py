@@ -8,13 +8,12 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffnea import dynamics
 from diffnea.batches import batched
 from diffnea.identify import Fit
 from diffnea.identify.data import Track
 from diffnea.identify.held_out import HeldOut
 from diffnea.identify.scoring import HORIZONS, Windows, predict, window_errors, windows, without_delay
-from diffnea.models import Model
+from diffnea.models import Model, inverse
 
 # Windows are ordered by their error at this horizon, or at the longest below it.
 SHOWN_HORIZON = 1.0  # s
@@ -124,7 +123,7 @@ def _torques(
     actuator = model.actuator
     driven = actuator.drive(u, q, qd)
     rest = driven - jax.grad(actuator.potential)(q) + actuator.residual(u, q, qd)
-    return Torques(driven, rest - actuator(u, q, qd), dynamics.rnea(model.robot, q, qd, qdd), rest)
+    return Torques(driven, rest - actuator(u, q, qd), inverse(model, q, qd, qdd), rest)
 
 
 def friction_curve(

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffnea import dynamics
-from diffnea.models import Model
+from diffnea.models import Model, energies
 
 # A velocity is lengthened by at most this factor: losing some energy is better than to make up for much.
 MOST_LENGTHENING = 1.25
@@ -26,8 +25,7 @@ class Level(NamedTuple):
 
 def level(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Level:
     """The energies of a state."""
-    kinetic, potential = dynamics.energies(model.robot, q, qd)
-    return Level(kinetic, potential + model.actuator.potential(q))
+    return Level(*energies(model, q, qd))
 
 
 def settle(

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from diffnea import dynamics
-from diffnea.models import Model
+from diffnea.models import Model, constrained, mass
 from diffnea.rollout import sticking
 from diffnea.rollout.balance import level, settle
 from diffnea.rollout.classical import runge_kutta
@@ -33,7 +33,7 @@ def _smooth(model, q, qd, u, dt):
     def slope(q, qd):
         push = model.actuator.drive(u, q, qd)
         stored = jax.grad(model.actuator.potential)(q)
-        return dynamics.forward(model.robot, q, qd, push - stored), (push @ qd,)
+        return constrained(model, q, qd, push - stored, jnp.ones_like(q)), (push @ qd,)
 
     step = runge_kutta(slope, q, qd, dt)
     before, after = level(model, q, qd), level(model, step.q, step.qd)
@@ -42,14 +42,13 @@ def _smooth(model, q, qd, u, dt):
 
 def _rubbing(model, q, qd, u, dt):
     """With friction: each joint keeps one mode for the step, and what changes on the way is made up for at its end."""
-    robot = model.robot
     tau, lost, _ = _torques(model, q, qd, u)
-    M, bias = dynamics.crba(robot, q), dynamics.bias(robot, q, qd)
-    mode = sticking.modes(M, partial(dynamics.constrained, robot, q, qd), bias, qd, tau, lost.dry)
+    M, bias = mass(model, q), dynamics.bias(model.robot, q, qd)
+    mode = sticking.modes(M, partial(constrained, model, q, qd), bias, qd, tau, lost.dry)
 
     def slope(q, qd):
         tau, lost, push = _torques(model, q, qd, u)
-        return dynamics.constrained(robot, q, qd, tau - lost.dry * mode.sliding, mode.free), (push @ qd,)
+        return constrained(model, q, qd, tau - lost.dry * mode.sliding, mode.free), (push @ qd,)
 
     step = runge_kutta(slope, q, qd, dt)
     damping = dt * mode.free * lost.viscous

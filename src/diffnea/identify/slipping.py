@@ -1,11 +1,12 @@
-"""How far joints give before they slip, from the data: by regressions that let friction turn over that slowly.
+"""How joints slip, from the data: how far they give before, and how much of their friction a long rest leaves.
 
 Torques are linear in inertias, rotors and the size of friction, whatever the robot. So each length of a few is tried
-for each joint and each coupled motor, with all other numbers free, and the one that explains the torques best is kept.
+for each joint and each coupled motor, with all other numbers free, and the one that explains the torques best is kept;
+and then a few shares of friction at rest.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,13 +14,16 @@ from jaxtyping import Float
 
 from diffnea.batches import regressor
 from diffnea.identify.data import Track, equations
-from diffnea.identify.presliding import coordinates, known
+from diffnea.identify.presliding import Slip, coordinates, known
 from diffnea.identify.rows import Batch, Rows, through
 from diffnea.models import Model
 
 # In radians; joints that slide give by a tenth of it in metres. The first is taken where the data do not tell.
 LENGTHS, SLIDING = (3e-5, 1e-4, 3e-4, 1e-3), 0.1
-# A length is better when it leaves less by this share, of squares; joints are gone through so many times.
+# Shares of friction that a long rest leaves. The first is taken where the data do not tell: creep lets go of any part
+# of it, and half is off by half at most.
+HOLDS = (0.5, 1.0, 0.75, 0.25, 0.0)
+# Something else is better when it leaves less by this share, of squares; joints are gone through so many times.
 MARGIN, ROUNDS = 0.01, 2
 # Columns of length 1 that add less than this to the others are rounding.
 RIDGE = 1e-7
@@ -27,24 +31,35 @@ RIDGE = 1e-7
 PIECES, PIECE = 16, 4096
 
 
-def slip_lengths(model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
-    """One for each joint, then one for each motor of the actuator's that turns with several; in rad or m."""
+def slipping(model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " n"]) -> Slip | None:
+    """Lengths for each joint, then for each motor of the actuator's that turns with several; one share for all.
+
+    None where the signs of velocities explain the torques better than any spring.
+    """
     rows = coordinates(model.actuator)
     scale = np.where((np.abs(rows) @ model.robot.tree.revolute) > 0, 1.0, SLIDING)
-    candidates = np.outer(LENGTHS, scale)
-    columns = _Columns.of(model, tracks, weight, candidates)
-    choice = [0] * len(rows)
+    candidates = [Slip(length * scale, HOLDS[0]) for length in LENGTHS]
+    columns, choice = _Columns.of(model, tracks, weight, candidates), [0] * len(rows)
     for _ in range(ROUNDS):
         for k in range(len(rows)):
-            errors = [columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(len(LENGTHS))]
-            best = int(np.argmin(errors))
-            choice[k] = best if errors[best] < (1 - MARGIN) * errors[0] else 0
-    return candidates[choice, range(len(rows))]
+            choice[k] = _best([columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(len(LENGTHS))])
+    lengths = np.array([LENGTHS[each] for each in choice]) * scale
+    shares = [Slip(lengths, hold) for hold in HOLDS]
+    columns = _Columns.of(model, tracks, weight, shares)
+    best = shares[_best([columns.left([k] * len(rows)) for k in range(len(HOLDS))])]
+    columns = _Columns.of(model, tracks, weight, (best, None))
+    return best if columns.left([0] * len(rows)) <= columns.left([1] * len(rows)) else None
+
+
+def _best(errors: Sequence[float]) -> int:
+    """The lowest, or the first unless that is clearly higher."""
+    best = int(np.argmin(errors))
+    return best if errors[best] < (1 - MARGIN) * errors[0] else 0
 
 
 @dataclass(frozen=True)
 class _Columns:
-    """Products of all columns with one another: those always there, then those of each coordinate and length.
+    """Products of all columns with one another: those always there, then those of each way to slip and coordinate.
 
     The last column is what they are to add up to.
     """
@@ -59,10 +74,11 @@ class _Columns:
         model: Model,
         tracks: Sequence[Track],
         weight: Float[np.ndarray, " n"],
-        candidates: Float[np.ndarray, "lengths m"],
+        candidates: Sequence[Slip | None],
     ) -> "_Columns":
         turns = coordinates(model.actuator)
-        several = [equations(known(tracks, model.actuator, each), 0, weight) for each in candidates]
+        ways = [known(tracks, model.actuator, each) if each else _by_velocity(tracks, turns) for each in candidates]
+        several = [equations(each, 0, weight) for each in ways]
         total = sum(_products(model, turns, rows) for rows in zip(*several, strict=True))
         size = np.sqrt(np.diagonal(total))
         size = np.where(size > 0, size, 1.0)
@@ -70,16 +86,21 @@ class _Columns:
         return cls(total / np.outer(size, size), 11 * turns.shape[1] + 2 * len(turns), len(turns))
 
     def left(self, choice: Sequence[int]) -> float:
-        """What these lengths leave of the torques, a share of their squares."""
-        dry = [self.always + 2 * (self.coordinates * length + k) for k, length in enumerate(choice)]
+        """What these ways to slip, one a coordinate, leave of the torques, a share of their squares."""
+        dry = [self.always + 2 * (self.coordinates * which + k) for k, which in enumerate(choice)]
         chosen = [*range(self.always), *dry, *(k + 1 for k in dry)]
         matrix, wanted = self.products[np.ix_(chosen, chosen)], self.products[chosen, -1]
         found = np.linalg.solve(matrix + RIDGE * np.eye(len(chosen)), wanted)
         return float(self.products[-1, -1] - 2 * found @ wanted + found @ matrix @ found)
 
 
+def _by_velocity(tracks: Sequence[Track], turns: Float[np.ndarray, "m n"]) -> list[Track]:
+    """The motion with friction that goes by the state alone."""
+    return [replace(track, way=np.sign((track.terms or track).qd @ turns.T)) for track in tracks]
+
+
 def _products(model: Model, turns: Float[np.ndarray, "m n"], rows: Sequence[Rows]) -> Float[np.ndarray, "c c"]:
-    """Of one recording, or of those filtered together; the rows differ in the lengths only."""
+    """Of one recording, or of those filtered together; the rows differ in how joints slip only."""
     pieces = list(zip(*(each.pieces(PIECE) for each in rows), strict=True))
     total = np.zeros(())
     for several in [pieces[i] for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int))]:

@@ -8,8 +8,8 @@ import pytest
 from diffnea.actuators import Coupling, Grease, Stribeck, combine
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.data import Track
-from diffnea.identify.presliding import coordinates, ways
-from diffnea.identify.slip_lengths import LENGTHS, slip_lengths
+from diffnea.identify.presliding import Slip, coordinates, ways
+from diffnea.identify.slipping import HOLDS, LENGTHS, slipping
 from diffnea.identify.torques import torques
 from diffnea.models import Model
 
@@ -22,7 +22,7 @@ ACTUATOR = combine(
 DT = 1e-3
 
 
-def recorded(length):
+def recorded(length, hold=1.0, pause=0):
     """Slow motion that turns back again and again, friction by springs of a known length."""
     time = np.arange(0, 20, DT)
     waves = [(0.3, 0.05), (2.1, 0.01), (7.3, 0.004)]
@@ -32,8 +32,10 @@ def recorded(length):
         )
         for k in (0, 1, 2)
     )
+    rests = len(time) - pause  # from here on it stands still
+    q[rests:], qd[rests:], qdd[rests:] = q[rests - 1], 0.0, 0.0
     turns = coordinates(ACTUATOR)
-    way = ways(q @ turns.T, qd @ turns.T, DT, np.full(3, length))
+    way = ways(q @ turns.T, qd @ turns.T, DT, Slip(np.full(3, length), hold))
     # The coupling rounds its root off where motors are slow, as no regression does: a tiny speed makes it sharp.
     sharp = combine(*ACTUATOR.parts[:2], Coupling.of(0.25, 0.15, [[1, 1]], 1e-9, root=0.35))
     u = torques(Model(ROBOT, sharp), q, qd, qdd, 0 * q, way).left
@@ -42,11 +44,24 @@ def recorded(length):
 
 @pytest.mark.parametrize("true", [0, 2])
 def test_the_length_is_found_that_made_the_torques(true):
-    found = slip_lengths(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[true])], np.ones(2))
-    np.testing.assert_allclose(found, LENGTHS[true])
+    found = slipping(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[true])], np.ones(2))
+    np.testing.assert_allclose(found.lengths, LENGTHS[true])
+    assert found.hold == HOLDS[0]  # it never rests: nothing tells
 
 
 def test_what_the_data_do_not_tell_is_the_first_length():
     track = recorded(LENGTHS[2])
     one_way = replace(track, q=track.q + track.dt * np.arange(len(track))[:, None], qd=track.qd + 1)
-    np.testing.assert_allclose(slip_lengths(Model(ROBOT, ACTUATOR), [one_way], np.ones(2)), LENGTHS[0])
+    np.testing.assert_allclose(slipping(Model(ROBOT, ACTUATOR), [one_way], np.ones(2)).lengths, LENGTHS[0])
+
+
+def test_what_a_long_rest_leaves_is_found():
+    found = slipping(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[1], 0.25, pause=8000)], np.ones(2))
+    assert found.hold == 0.25
+    np.testing.assert_allclose(found.lengths, LENGTHS[1])
+
+
+def test_friction_that_goes_by_velocity_needs_no_spring():
+    track = recorded(LENGTHS[0])
+    u = torques(Model(ROBOT, ACTUATOR.parts[0]), track.q, track.qd, track.qdd, 0 * track.q).left
+    assert slipping(Model(ROBOT, ACTUATOR.parts[0]), [replace(track, u=u)], np.ones(2)) is None
