@@ -87,7 +87,7 @@ RIGS = {
     ),
     "multiarm_double": Rig(
         "multiarm_double_pendulum",
-        "stribeck",
+        "stribeck+coupling",
         ("kinematics",),
         "acceleration",
         relative,

@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from diffnea.identify.data import Split, Track
 from diffnea.identify.friction_starts import with_other_friction
 from diffnea.identify.linearised import Linearised
+from diffnea.identify.recording_zeros import Zeros, moved, own_zeros, said
 from diffnea.identify.scoring import Windows, rolled, samples, windows
 from diffnea.identify.search import Found
 from diffnea.identify.shooting import MOST_WINDOWS, Shooting, shots, side_by_side
@@ -21,6 +22,7 @@ from diffnea.identify.shooting_descent import Held, descend
 from diffnea.identify.shooting_weights import weights
 from diffnea.identify.starts import spread as moderate_changes
 from diffnea.identify.unknowns import Unknowns
+from diffnea.models import Model
 
 # Seconds. Every chain goes through the first of them, the best one on to the others.
 HORIZONS, LATER_HORIZONS = (0.1, 0.25, 0.5, 1.0), (2.0,)
@@ -35,8 +37,12 @@ POSITION_SHARE, VELOCITY_SHARE = 0.005, 0.02
 # A longer horizon tells more of θ than a few roll-outs can show: it is taken unless it predicts worse by this share.
 # The warm start, which has seen all data, is left unless it predicts better by as much.
 MARGIN = 0.1
+# Where recordings differ, long windows multiply what no model has of them all: the last fit is one of short windows.
+SHORT = 0.5
+# Zeros and θ are found in turn, at first from a θ that is a compromise between zeros: while it helps, and so often.
+ZERO_ROUNDS = 4
 # With all data in the fit, they cannot be predicted worse than before by this factor.
-WORSE = 1.05
+WORSE = 1.1
 # Blocks of at most so many seconds, of which one in so many is kept apart; roll-outs start so close together.
 BLOCK, ONE_IN, LONGEST, STRIDE = 2.5, 4, 2.0, 0.1
 
@@ -127,10 +133,16 @@ def _improve(found: Found, free: Unknowns, parts: Split, spread: np.ndarray, oth
     best = _chosen(chain, _Stage(0.0, found.theta, trial, found.loss))
     notes = (*found.notes, _said(best))
     if best.horizon:
-        best = trial.final(best, parts.fitted)
+        best, zeros = trial.last(best)
+        notes = (*notes, *said(zeros, _joints(free)))
     history = (*found.history, *(stage.loss for stage in chain))
     better = replace(found, theta=best.theta, loss=best.loss, history=history, notes=notes)
     return Improved(better, partial(best.linearised, free.learned) if best.problem is not None else None)
+
+
+def _joints(free: Unknowns) -> Sequence[str]:
+    model = free.model(jnp.asarray(free.start))
+    return model.robot.joint_names if isinstance(model, Model) else [f"joint {k}" for k in range(model.num_joints)]
 
 
 def _few(seed: int) -> _Effort:
@@ -218,8 +230,7 @@ class _Trial:
 
     def stage(self, horizon: float, theta: np.ndarray, tracks: Sequence[Track], effort: _Effort) -> _Stage | None:
         """Windows of one length, weighted by their errors, and Levenberg-Marquardt until nothing moves."""
-        dt = self.every * float(np.median([track.dt or 0.0 for track in tracks]))
-        steps = max(4, samples(horizon, dt))
+        steps = self._steps(horizon, tracks)
         speed = np.concatenate([track.qd for track in tracks]).std(0) + 1e-9
         hold = np.r_[POSITION_SHARE * self.spread, VELOCITY_SHARE * speed]
         cut = shots(tracks, self.free, steps, self.spread, hold, effort.windows, self.every, effort.seed)
@@ -237,7 +248,28 @@ class _Trial:
         alone = min(len(side_by_side(tracks, self.every * steps)), len(x0))
         return _Stage(horizon, theta, self, loss, problem, x0, alone)
 
-    def final(self, best: _Stage, tracks: Sequence[Track]) -> _Stage:
+    def last(self, best: _Stage) -> tuple[_Stage, Zeros]:
+        """The choice fitted to all data, and the zeros of recordings that stood out and were moved for it."""
+        zeros = self.zeros(best.theta)
+        if not zeros:
+            return self.final(best, best.horizon), zeros
+        ends: list[tuple[float, _Stage, Zeros]] = []
+        while len(ends) < ZERO_ROUNDS and (len(ends) < 2 or ends[-1][0] < ends[-2][0]):
+            best = replace(self, judged=moved(self.judged, zeros)).final(best, min(best.horizon, SHORT))
+            zeros = self.zeros(best.theta)
+            ends.append((replace(self, judged=moved(self.judged, zeros)).error(best.theta), best, zeros))
+        return min(ends, key=lambda end: end[0])[1:]
+
+    def zeros(self, theta: np.ndarray) -> Zeros:
+        """Of the recordings whose zero stands out."""
+        return own_zeros(self.free, theta, self.judged, self.spread, self._steps(SHORT, self.judged), self.every)
+
+    def final(self, best: _Stage, horizon: float) -> _Stage:
         """The choice fitted to all data, unless that went wrong."""
-        stage = self.stage(best.horizon, best.theta, tracks, ALL)
+        best = best if best.trial is self else replace(best, trial=self)
+        stage = self.stage(horizon, best.theta, self.judged, ALL)
         return best if stage is None or not stage.error < WORSE * best.error else stage
+
+    def _steps(self, horizon: float, tracks: Sequence[Track]) -> int:
+        dt = self.every * float(np.median([track.dt or 0.0 for track in tracks]))
+        return max(4, samples(horizon, dt))
