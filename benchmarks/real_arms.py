@@ -45,10 +45,13 @@ class Arm:
     every: int
     actuator: str
     coupled: tuple[tuple[float, ...], ...] = ()
+    reduction: str = ""  # motor turns a turn of each joint, where they are published
 
 
 ARMS = {
-    "staubli_tx40": Arm(60.0, 5, "stribeck+grease+constant+coupling", ((0, 0, 0, 0, 1, 1),)),
+    "staubli_tx40": Arm(
+        60.0, 5, "stribeck+grease+constant+coupling+ripple", ((0, 0, 0, 0, 1, 1),), "32,32,45,48,45,32"
+    ),
     "kuka_kr300": Arm(10.0, 1, "stribeck+grease+constant"),
 }
 
@@ -145,7 +148,9 @@ def fitted(name: str, out: str) -> tuple[dn.Fit, str]:
     """What the command line learns and saves, and how long that takes."""
     began, cpu = time.perf_counter(), time.process_time()
     robot = ["fit", name, f"{name}:train", "--test", f"{name}:test", "--out", out]
-    how = ["--learn", "inertia", "armature", "--loss", "torque", "--method", "lm", "--actuator", ARMS[name].actuator]
+    how = ["--measured", "--learn", "inertia", "armature", "--loss", "torque", "--method", "lm"]
+    how += ["--actuator", ARMS[name].actuator]
+    how += ["--set", f"reduction={ARMS[name].reduction}"] if ARMS[name].reduction else []
     if main_of([*robot, *how]) != 0:
         raise SystemExit("diffnea fit failed")
     spent = f"{time.perf_counter() - began:.0f} s ({time.process_time() - cpu:.0f} s of CPU)"

@@ -1,11 +1,11 @@
-"""Starts with other dry friction: only its curve is drawn anew, and only where there is one."""
+"""Starts with other friction: only its curve is drawn anew, and only where there is one."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from diffnea import systems
-from diffnea.identify.friction_starts import HEIGHT, WIDTH, with_given_friction, with_other_friction
+from diffnea.identify.friction_starts import HEIGHT, VISCOUS, WIDTH, with_given_friction, with_other_friction
 from diffnea.identify.unknowns import unknowns
 
 CURVE = ("static", "kinetic", "shape", "viscous")
@@ -22,16 +22,19 @@ def test_curves_are_drawn_within_their_ends_and_nothing_else_changes():
     given = _friction(free, free.start)
     drawn = with_other_friction(free, free.start, 20)
     assert len(drawn) == 20
-    kept = [k for k, label in enumerate(free.labels) if "raw_shape" not in label and "raw_static" not in label]
-    widths = []
+    drawn_anew = ("raw_shape", "raw_static", "raw_viscous")
+    kept = [k for k, label in enumerate(free.labels) if not any(name in label for name in drawn_anew)]
+    widths, shares = [], []
     for theta in drawn:
         np.testing.assert_array_equal(theta[kept], free.start[kept])
         found = _friction(free, theta)
         widths.append(found["Stribeck velocity"] / given["Stribeck velocity"])
+        shares.append(found["viscous friction"] / given["viscous friction"])
         heights = found["static friction"] / given["kinetic friction"]
         assert (heights >= HEIGHT[0] * (1 - 1e-6)).all() and (heights <= HEIGHT[1] * (1 + 1e-6)).all()
     assert np.min(widths) >= WIDTH[0] * (1 - 1e-6) and np.max(widths) <= WIDTH[1] * (1 + 1e-6)
     assert np.min(widths) < 0.5 and np.max(widths) > 1.5  # not all alike
+    assert VISCOUS[0] * (1 - 1e-6) <= np.min(shares) < 0.1 and 1 < np.max(shares) <= VISCOUS[1] * (1 + 1e-6)
 
 
 def test_without_a_curve_there_is_nothing_to_draw():

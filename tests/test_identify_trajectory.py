@@ -1,6 +1,8 @@
 """The trajectory loss: weights that mind the usual window, moderate steps, and a choice that does not flip."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import pytest
 from diffnea import systems
 from diffnea.actuators import Stribeck
 from diffnea.batches import mass_matrix
-from diffnea.identify import fit
+from diffnea.identify import fit, trajectory
 from diffnea.identify.data import Track
 from diffnea.identify.scoring import samples
 from diffnea.identify.shooting import Shooting, shots, side_by_side
@@ -118,3 +120,25 @@ def test_time_stamps_that_differ_in_the_last_digit_give_the_same_fit(swings):
     np.testing.assert_allclose(fits[0].metrics.fit.error, fits[1].metrics.fit.error, rtol=SAME, atol=NOISE)
     np.testing.assert_allclose(first, mass_matrix(robot, q), rtol=0.1)
     assert fits[0].notes[-1] == fits[1].notes[-1]
+
+
+def test_chains_run_until_several_have_come_to_about_the_best_place(monkeypatch):
+    """One lucky chain is no reason to stop, and agreement is no reason to go on."""
+    errors = iter([3.0, 1.0, 2.0, 2.05, 2.1, 1.05, 9.0, 1.02, 0.1, 0.1])
+
+    def ended(error):
+        judge = SimpleNamespace(error=lambda theta: float(theta[0]))
+        return trajectory._Stage(0.5, np.array([error]), cast(Any, judge), 0.0)
+
+    class Trial:
+        ran = 0
+
+        def chain(self, horizons, theta, tracks, effort):
+            if horizons == trajectory.HORIZONS[-1:]:
+                return [ended(theta[0] + 1)]
+            Trial.ran += 1
+            return [ended(next(errors))]
+
+    monkeypatch.setattr(trajectory, "LEAST_CHAINS", 4)
+    best = trajectory._race(cast(Any, Trial()), [np.zeros(1)] * 10, [])
+    assert Trial.ran == 8 and [stage.error for stage in best] == [1.0, 2.0]

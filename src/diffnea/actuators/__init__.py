@@ -8,3 +8,4 @@ from diffnea.actuators.friction import Grease, Stribeck, Viscous
 from diffnea.actuators.names import NAMES, for_robot, make
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque
 from diffnea.actuators.offset import Offset
+from diffnea.actuators.ripple import Ripple

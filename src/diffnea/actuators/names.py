@@ -17,6 +17,7 @@ from diffnea.actuators.drives import Delay, Driven, Gain, Motor, Truths, checked
 from diffnea.actuators.friction import Grease, Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
 from diffnea.actuators.offset import Offset
+from diffnea.actuators.ripple import Ripple
 from diffnea.robot import Robot
 
 # The supply of a motor that nothing else is known of.
@@ -44,6 +45,9 @@ class Sizes:
     saturation: ArrayLike | None = None  # of gain; None: none
     coupled: Sequence[Sequence[float | int]] | None = (
         None  # how motors turn with the joints; None: one with the last two
+    )
+    reduction: ArrayLike | Sequence[float | int] | None = (
+        None  # how often motors turn with their joints, for their ripple
     )
 
 
@@ -105,6 +109,14 @@ def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
     return Coupling.of(dry, viscous, rows.tolist(), slow, 0.1 * dry / np.sqrt(100 * slow), rotor)
 
 
+def _ripple(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Ripple:
+    if sizes.reduction is None:
+        raise ValueError(
+            "ripple: how often do the motors turn with each joint? Give reduction, as --set reduction=32,45"
+        )
+    return Ripple.none(sizes.reduction, start.num_joints, max(sizes.harmonics, 1))
+
+
 BUILDERS: dict[str, Builder] = {
     "ideal": lambda start, sizes, key: Ideal(start.num_joints),
     "viscous": lambda start, sizes, key: Viscous.of(start.viscous),
@@ -122,6 +134,7 @@ BUILDERS: dict[str, Builder] = {
     # Keys of random starts go by place: what is new comes last.
     "grease": _grease,
     "constant": lambda start, sizes, key: Offset.none(start.num_joints, 0),
+    "ripple": _ripple,
 }
 NAMES = tuple(BUILDERS)
 
@@ -227,7 +240,12 @@ def _build(name: str, start: Start, sizes: Sizes, key: PRNGKeyArray | None) -> A
     if key is None and any(part.startswith("nn-") for part in parts):
         raise ValueError(f'actuator "{name}": networks start at random; give key=jax.random.key(seed)')
     keys = jax.random.split(jax.random.key(0) if key is None else key, len(NAMES))
+    if sizes.reduction is not None and "ripple" not in parts:
+        raise ValueError(f'actuator "{name}": a reduction is for "ripple", which is not among its parts')
     made = {part: BUILDERS[part](start, sizes, keys[NAMES.index(part)]) for part in parts}
+    ripple, coupling = made.get("ripple"), made.get("coupling")
+    if isinstance(ripple, Ripple) and isinstance(coupling, Coupling):
+        made["ripple"] = ripple.turning_with(coupling.rows)
     useful = [part for kind, part in made.items() if kind != "ideal"]
     return combine(*useful) if useful else made["ideal"]
 

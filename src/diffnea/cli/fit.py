@@ -42,7 +42,7 @@ class Fit:
     """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = "ideal"
     """Parts joined by +: ideal viscous stribeck grease nn-friction nn-residual nn-torque motor constant offset delay
-    gain coupling."""
+    gain coupling ripple."""
     set: tuple[str, ...] = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import dynamics
-from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain, Motor, Offset, Stribeck
+from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain, Motor, Offset, Ripple, Stribeck
 from diffnea.actuators.base import Resistance
 from diffnea.batches import batched
 from diffnea.formats import Curve
@@ -169,10 +169,12 @@ def _lacking(parts: tuple[AbstractActuator, ...]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, Delay):
             yield f"the input delay of {float(np.max(np.asarray(part.delay))):.3g} samples"
+        elif isinstance(part, Ripple):
+            yield "torques that come again with every turn of a motor (ripple)"
         elif isinstance(part, Offset):
             yield "torques that joints feel at rest (offset)"
         elif isinstance(part, Coupling):
-            yield "friction of motors that turn with several joints (coupling)"
+            yield "friction and rotors of motors that turn with several joints (coupling)"
         elif isinstance(part, Gain) and part.raw_limit is not None:
             yield "where the command saturates"
         elif part.energy_class == "unbounded":

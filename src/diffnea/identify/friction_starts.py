@@ -11,8 +11,9 @@ from jaxtyping import Float
 from diffnea.actuators.coefficients import positive, raw_of
 from diffnea.identify.unknowns import Unknowns
 
-# Factors of a Stribeck velocity, and of static by kinetic friction.
-WIDTH, HEIGHT = (0.2, 3.0), (0.7, 4.0)
+# Factors of a Stribeck velocity, of static by kinetic friction, and of viscous friction: where a start has too much of
+# that, dry friction goes to make up for it.
+WIDTH, HEIGHT, VISCOUS = (0.2, 3.0), (0.7, 4.0), (0.03, 1.5)
 DRY = "raw_shape", "raw_static", "raw_kinetic"
 
 
@@ -20,16 +21,17 @@ def with_other_friction(
     free: Unknowns, theta: Float[np.ndarray, " p"], count: int, seed: int = 0
 ) -> list[Float[np.ndarray, " p"]]:
     """Copies of θ with Stribeck curves drawn at random, one a joint; none where no such curve is learned."""
-    shape, static, kinetic = (_places(free, name) for name in DRY)
-    if not len(shape) == len(static) == len(kinetic) > 0:
+    shape, static, kinetic, viscous = (_places(free, name) for name in (*DRY, "raw_viscous"))
+    if not len(shape) == len(static) == len(kinetic) == len(viscous) > 0:
         return []
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
-        width, height = (_between(rng, ends, len(shape)) for ends in (WIDTH, HEIGHT))
+        width, height, share = (_between(rng, ends, len(shape)) for ends in (WIDTH, HEIGHT, VISCOUS))
         drawn = np.array(theta)
         drawn[shape] = _raw(_value(theta[shape]) / width**2)
         drawn[static] = _raw(height * _value(theta[kinetic]))
+        drawn[viscous] = _raw(share * _value(theta[viscous]))
         found.append(drawn)
     return found
 

@@ -1,7 +1,7 @@
 """The trajectory loss: from many starts over growing horizons, and what predicts the recordings best is taken."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -26,9 +26,9 @@ from diffnea.models import Model
 
 # Seconds. Every chain goes through the first of them, the best one on to the others.
 HORIZONS, LATER_HORIZONS = (0.1, 0.25, 0.5, 1.0), (2.0,)
-# Chains differ in their starts and in the few windows that each sees: the loss is rough, and most of them get stuck,
-# often several in the same place.
-CHAINS = 10
+# Chains differ in their starts and in the few windows that each sees: the loss is rough, and most of them get stuck. So
+# many run until so many have come to about the best place, and the best of them go on to the last horizon.
+LEAST_CHAINS, CHAINS, AGREEING, FINALISTS = 8, 24, 3, 5
 # In a step the fastest motion that stands out of the noise turns by no more than so many radians.
 MOST_TURN = 0.5
 ITERATIONS = 30
@@ -149,15 +149,22 @@ def _few(seed: int) -> _Effort:
     return _Effort(FEW_WINDOWS, seed, FEW_ROUNDS)
 
 
-def _race(trial: "_Trial", starts: Sequence[Float[np.ndarray, " p"]], tracks: Sequence[Track]) -> list[_Stage]:
-    """Of chains from these starts the one that predicts best; the better half goes on to the last horizon."""
-    chains = [(k, trial.chain(HORIZONS[:-1], start, tracks, _few(k))) for k, start in enumerate(starts)]
-    ahead = sorted((each for each in chains if each[1]), key=lambda each: each[1][-1].error)
-    ended = [
-        chain + trial.chain(HORIZONS[-1:], chain[-1].theta, tracks, _few(k))
-        for k, chain in ahead[: -(-len(ahead) // 2)]
-    ]
+def _race(trial: "_Trial", starts: Iterable[Float[np.ndarray, " p"]], tracks: Sequence[Track]) -> list[_Stage]:
+    """Of chains from these starts the one that predicts best; the best few go on to the last horizon."""
+    chains: list[tuple[int, list[_Stage]]] = []
+    for k, start in enumerate(starts):
+        stages = trial.chain(HORIZONS[:-1], start, tracks, _few(k))
+        chains += [(k, stages)] if stages else []
+        if k + 1 >= LEAST_CHAINS and _agreed([stages[-1].error for _, stages in chains]):
+            break
+    ahead = sorted(chains, key=lambda each: each[1][-1].error)[:FINALISTS]
+    ended = [chain + trial.chain(HORIZONS[-1:], chain[-1].theta, tracks, _few(k)) for k, chain in ahead]
     return min(ended, key=lambda chain: chain[-1].error, default=[])
+
+
+def _agreed(errors: Sequence[float]) -> bool:
+    """Whether several chains have come to about the best place, so that more would not find a better one."""
+    return sum(error <= (1 + MARGIN) * min(errors) for error in errors) >= AGREEING
 
 
 def _chosen(chain: list[_Stage], warm: _Stage) -> _Stage:

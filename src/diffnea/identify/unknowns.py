@@ -80,12 +80,14 @@ def unknowns(
     if isinstance(given, FeedForward):
         masks = jax.tree.map(lambda leaf, free: np.full(np.shape(leaf), free), given, given.learned())
         return Unknowns(_double(given), masks, ("network",), _numbered("network", masks), ("network",))
-    driving = actuators.for_robot(actuator, given, key=key) if isinstance(actuator, str) else actuator
+    known = dict(known or {})
+    sizes = {"reduction": known.pop("reduction")} if "reduction" in known and isinstance(actuator, str) else {}
+    driving = actuators.for_robot(actuator, given, key=key, **sizes) if isinstance(actuator, str) else actuator
     parts = _parts(learn, isinstance(actuator, str), bool(jax.tree.leaves(driving)))
     virtual = _double(parameters.encode(_double(given), nearest=True))
     masks = parameters.learnable(virtual, [part for part in parts if part != "actuator"], links, joints)
     free = "actuator" in parts
-    driving, open_ = with_known(driving, known or {})
+    driving, open_ = with_known(driving, known)
     actuator_masks = jax.tree.map(lambda mask: mask & free, open_)
     names = [*parameters.labels(virtual, masks), *_numbered("actuator", actuator_masks)]
     moving = tuple(dict.fromkeys("kinematics" if part == "calibration" else part for part in parts))
