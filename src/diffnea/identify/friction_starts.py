@@ -26,12 +26,13 @@ def with_other_friction(
         return []
     rng = np.random.default_rng(seed)
     found = []
-    for _ in range(count):
+    for k in range(count):
         width, height, share = (_between(rng, ends, len(shape)) for ends in (WIDTH, HEIGHT, VISCOUS))
         drawn = np.array(theta)
         drawn[shape] = _raw(_value(theta[shape]) / width**2)
         drawn[static] = _raw(height * _value(theta[kinetic]))
-        drawn[viscous] = _raw(share * _value(theta[viscous]))
+        if k % 2:  # every second one keeps what it has
+            drawn[viscous] = _raw(share * _value(theta[viscous]))
         found.append(drawn)
     return found
 
