@@ -44,7 +44,7 @@ def test_the_recording_with_another_zero_is_found_and_moved_back(swings):
     np.testing.assert_array_equal(back[2].q - swings[2].q, back[2].measured - swings[2].measured)
     np.testing.assert_allclose((back[2].q - swings[2].q)[:, 1], SHIFT[1], atol=NEAR)
     (sentence,) = said(zeros, ("cart", "pole"))
-    assert sentence.startswith("swing 2: its zero differs") and "pole +0.0" in sentence
+    assert sentence.startswith("the zero of swing 2 differs") and "pole +0.0" in sentence
 
 
 def test_a_zero_that_all_share_is_the_models_and_two_recordings_do_not_vote(swings):

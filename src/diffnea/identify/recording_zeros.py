@@ -70,7 +70,7 @@ def said(zeros: Zeros, joints: Sequence[str]) -> list[str]:
     sentences = []
     for name, zero in zeros.items():
         each = ", ".join(f"{joint} {value:+.3g}" for joint, value in zip(joints, zero, strict=True))
-        sentences.append(f"{name}: its zero differs from the other recordings'; moved by {each} (rad or m)")
+        sentences.append(f"the zero of {name} differs from the other recordings'; moved by {each} (rad or m)")
     return sentences
 
 

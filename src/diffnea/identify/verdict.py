@@ -121,7 +121,9 @@ def _by_rollouts(metrics: Metrics, puzzled: list[str], notes: Sequence[str]) -> 
         if not ratio < 1 - MARGIN:
             word = NO_BETTER if name == "the start" or word == NO_BETTER else FAILED
     if fit.diverged > start.diverged:
-        word = NO_BETTER if word == ACCEPTED else word
+        # Where the start loses some too, as past an unstable pose, how many is chance within twice the root.
+        more = fit.diverged > start.diverged + 2 * np.sqrt(start.diverged)
+        word = NO_BETTER if more and word == ACCEPTED else word
         reasons.append(f"{fit.diverged} of {fit.windows} roll-outs diverge, of the start {start.diverged}")
     if puzzled and word == ACCEPTED:
         # Accelerations from noisy positions may be noise for the most part; roll-outs this good rest on more than that.
