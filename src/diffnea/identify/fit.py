@@ -26,7 +26,7 @@ from diffnea.identify.slipping import slipping
 from diffnea.identify.starts import near, random_starts, settled
 from diffnea.identify.table import Table
 from diffnea.identify.unknowns import LEARN, Unknowns, late, unknowns
-from diffnea.identify.verdict import MOST_NOISE, Metrics, Verdict, judge
+from diffnea.identify.verdict import MOST_NOISE, Metrics, Verdict, another_robot, judge
 from diffnea.identify.weights import scales
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot
@@ -325,12 +325,12 @@ class _Plan:
         with stage("judging"):
             cut = windows(parts.test, _spread(parts.fitted))
             metrics = _metrics(outcome.model, before, parts.test, cut, self.loss == "torque")
+        names, prior = _joint_names(self.given), self._prior(free)
+        strange = another_robot(before, outcome.model) if prior is not None else []
         return Fit(
             model=outcome.model,
             metrics=metrics,
-            verdict=judge(
-                metrics, problems, (*outcome.told, *_still(parts, _joint_names(self.given))), _joint_names(self.given)
-            ),
+            verdict=judge(metrics, problems, (*outcome.told, *_still(parts, names)), names, strange),
             loss=outcome.loss,
             history=outcome.history,
             notes=(*_held_still(self.given), *parts.notes, f"kept back: {parts.kept_back}", *outcome.notes),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from diffnea.identify.scoring import Score
+from diffnea.models import Model
 
 ACCEPTED, NO_BETTER, FAILED = "accepted", "no better than the start", "failed"
 # A roll-out error must fall by this share, or the two are the same within what data of this kind can tell.
@@ -15,6 +16,8 @@ MARGIN = 0.05
 EXPLAINED = 0.5
 # Roll-out errors below this share of those of guesses without a model are no accident.
 CONVINCING = 0.2
+# A robot that has become heavier or lighter by this factor is another one.
+ANOTHER = 30.0
 # Positions that are noise to this share of their spread tell nothing.
 MOST_NOISE = 0.5
 
@@ -70,8 +73,28 @@ class Metrics:
         return "\n".join(lines)
 
 
-def judge(metrics: Metrics, problems: Sequence[str], notes: Sequence[str], joint_names: Sequence[str]) -> Verdict:
-    """The verdict; `problems` are reasons found on the way that rule acceptance out."""
+def another_robot(before: Any, after: Any) -> list[str]:
+    """Whether a model has become one of another robot, in one sentence: data of many machines can be explained so."""
+    if not (isinstance(before, Model) and isinstance(after, Model)):
+        return []
+    given, found = (float(np.sum(np.asarray(each.robot.inertia.mass))) for each in (before, after))
+    if given <= 0 or given / ANOTHER < found < given * ANOTHER:
+        return []
+    signs = "these are data of another robot, or inputs in another unit"
+    return [f"the robot would weigh {found / given:.3g} times what its file says: {signs}"]
+
+
+def judge(
+    metrics: Metrics,
+    problems: Sequence[str],
+    notes: Sequence[str],
+    joint_names: Sequence[str],
+    strange: Sequence[str] = (),
+) -> Verdict:
+    """The verdict; `problems` found on the way rule acceptance out, and so does what is `strange` about the result."""
+    if strange:
+        seen = judge(metrics, problems, notes, joint_names)
+        return Verdict(FAILED, [*strange, *seen.reasons]) if seen == ACCEPTED else seen
     if problems:
         return Verdict(FAILED, [*problems, *notes])
     fit = metrics.fit
