@@ -157,34 +157,6 @@ def test_grease_takes_the_root_of_the_speed():
     assert abs(lost[2]) < 1e-3
 
 
-def test_ripple_comes_again_with_every_turn_of_its_motor():
-    u, q, qd = (jnp.array(row) for row in ([0.0, 0.0, 0.0], [0.1, 0.2, 0.3], [1.0, 2.0, -0.5]))
-    given = actuators.Ripple.none([2, -5, 3], 3, harmonics=2).turning_with([[0, 1, 1]])
-    filled = eqx.tree_at(
-        lambda part: (part.cosine, part.sine),
-        given,
-        (jnp.array([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), jnp.array([[0.0, 0.0], [0.0, 0.0], [3.0, 0.0]])),
-    )
-    felt = 3 * np.sin(3 * (q[1] + q[2]))
-    wanted = jnp.array([np.cos(2 * q[0]), 2 * np.cos(2 * 5 * q[1]) + felt, felt])
-    assert relative(filled(u, q, qd), wanted) < LAW
-    turn = q + 2 * np.pi / jnp.array([2.0, 5.0, 1e99]) - jnp.array([0.0, 0.0, 2 * np.pi / 5])
-    assert relative(filled(u, turn, qd), wanted) < 1e-12  # a turn of each motor, the third held
-
-
-def test_ripple_needs_to_know_how_often_motors_turn():
-    with pytest.raises(ValueError, match="Give reduction, as --set reduction=32,45"):
-        make("ripple", 2)
-    with pytest.raises(ValueError, match=r"reduction is \[0, 3\]; give a ratio other than 0"):
-        make("ripple", 2, reduction=[0, 3])
-    with pytest.raises(ValueError, match='a reduction is for "ripple", which is not among its parts'):
-        make("viscous", 2, reduction=[2, 3])
-    both = make("coupling+ripple", 3, reduction=7)
-    assert {part.rows for part in both.parts if isinstance(part, actuators.Ripple)} == {
-        ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 1.0, 1.0))
-    }
-
-
 def test_coupled_motors_by_hand_and_what_is_refused():
     u, q, qd = (jnp.array(row) for row in ([0.0, 0.0, 0.0], [0.1, 0.2, 0.3], [1.0, 2.0, -0.5]))
     motor = actuators.Coupling.of(0.3, 0.2, [[0, 1, 1], [1, -2, 0]], slow=0.1, root=0.4)

@@ -18,7 +18,7 @@ from diffnea.identify.scoring import samples
 from diffnea.identify.shooting import Shooting, shots, side_by_side
 from diffnea.identify.shooting_descent import Held, descend
 from diffnea.identify.shooting_weights import LOST, weights
-from diffnea.identify.trajectory import ONE_IN, _blocks
+from diffnea.identify.trajectory import ONE_IN, _seen
 from diffnea.identify.unknowns import unknowns
 from diffnea.models import Model
 from diffnea.recordings import Recording
@@ -58,11 +58,12 @@ def test_blocks_apart_are_spread_over_the_recordings_and_never_seen():
         q = np.arange(first, first + count, dtype=float)[:, None]
         return Track(name, 0.01, q, q, q, q, q)
 
-    seen, apart = _blocks([track("long", 2000, 0), track("short", 100, 2000), track("middle", 900, 2100)])
-    both = [np.concatenate([part.q[:, 0] for part in parts]) for parts in (seen, apart)]
-    assert sorted(np.concatenate(both)) == list(range(3000))
-    assert 0.15 < len(both[1]) / 3000 < 1 / ONE_IN + 0.05
-    assert both[1].min() < 1000 and both[1].max() > 2100
+    blocks = _seen([track("long", 2000, 0), track("short", 100, 2000), track("middle", 900, 2100)])
+    seen = np.concatenate([block.q[:, 0] for block in blocks])
+    assert len(set(seen)) == len(seen) and set(seen) < set(range(3000))
+    apart = np.array(sorted(set(range(3000)) - set(seen)))
+    assert 0.15 < len(apart) / 3000 < 1 / ONE_IN + 0.05
+    assert apart.min() < 1000 and apart.max() > 2100
 
 
 def test_errors_of_any_time_and_of_usual_windows_decide():

@@ -123,7 +123,7 @@ def improve(
 
 
 def _improve(found: Found, free: Unknowns, parts: Split, spread: np.ndarray, others: Sequence[np.ndarray]) -> Improved:
-    seen, _ = _blocks(parts.fitted)
+    seen = _seen(parts.fitted)
     starts = (found.theta, *others)
     centre = starts[-1]  # what the data do not tell stays as given
     trial = _Trial(free, spread, parts.fitted, _every(parts.fitted), centre)
@@ -187,8 +187,8 @@ def _every(tracks: Sequence[Track]) -> int:
     return max(1, int(MOST_TURN / max(turns)))
 
 
-def _blocks(tracks: Sequence[Track]) -> tuple[list[Track], list[Track]]:
-    """Blocks to fit and blocks to choose by, all over the recordings: the end of each alone is seldom like the rest."""
+def _seen(tracks: Sequence[Track]) -> list[Track]:
+    """Blocks to fit. Others are kept apart, all over the recordings: the end of each alone is seldom like the rest."""
     seconds = [len(track) * (track.dt or 0.0) for track in tracks]
     length = min(BLOCK, sum(seconds) / ONE_IN)
     blocks = []
@@ -196,8 +196,7 @@ def _blocks(tracks: Sequence[Track]) -> tuple[list[Track], list[Track]]:
         # A tenth more is no block of its own; so there are at least as many blocks as it takes to keep one apart.
         cuts = np.linspace(0, len(track), max(1, math.ceil(duration / length - 0.1)) + 1).astype(int)
         blocks += [track.take(slice(int(a), int(b))) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
-    apart = range(ONE_IN - 1, len(blocks), ONE_IN)
-    return [block for k, block in enumerate(blocks) if k not in apart], [blocks[k] for k in apart]
+    return [block for k, block in enumerate(blocks) if k % ONE_IN != ONE_IN - 1]
 
 
 @dataclass(frozen=True)
