@@ -23,6 +23,7 @@ from recording_files import (
 )
 from scipy.io import savemat
 
+from diffnea.cli.inputs import read_robot
 from diffnea.recordings import Recording, RecordingError, load_recording, load_recordings, save_recording
 
 
@@ -249,3 +250,10 @@ def test_a_million_rows_load_in_seconds(tmp_path):
         tmp_path / "run.csv", columns={"rate": 1000.0, "joints": {"a": {"q": "q.a"}, "b": {"q": "q.b"}}}
     )
     assert len(found) == 1_000_000 and time.process_time() - start < 5
+
+
+def test_a_joint_beyond_the_numbered_columns_is_not_taken_to_stand_still(tmp_path):
+    np.savez(tmp_path / "two.npz", time=0.01 * np.arange(20), q=np.ones((20, 2)))
+    robot = read_robot("staubli_tx40")
+    with pytest.raises(RecordingError, match='no column "q.joint_3".* lock joint_3 joint_4 joint_5 joint_6$'):
+        load_recording(tmp_path / "two.npz", robot, {"joints": {robot.joint_names[0]: {"q": "q[1]"}}})

@@ -153,9 +153,7 @@ def _check_count(table: Table, joints: Sequence[str], mapped: Mapping[str, Any])
 
 def _check_positions(table: Table, joints: Sequence[str], mapped: Mapping[str, Any]) -> None:
     """Every joint must have been measured, or be held still."""
-    if any(name.startswith("q[") for name in table.names) and not any(name.startswith("q.") for name in table.names):
-        return
-    lacking = [name for name in joints if "q" not in mapped.get(name, {}) and f"q.{name}" not in table.names]
+    lacking = [name for k, name in enumerate(joints) if _source("q", name, k, mapped.get(name, {}), table) is None]
     if lacking:
         named = f"q.{lacking[0]}"
         still = (
@@ -167,14 +165,8 @@ def _check_positions(table: Table, joints: Sequence[str], mapped: Mapping[str, A
 
 def _signal(key: str, joint: str, k: int, entry: Mapping, units: Mapping, table: Table) -> Signal | None:
     """One joint's signal, or None where the log has none."""
-    named = f"{key}.{joint}"
-    if key in entry:
-        source = entry[key]
-    elif named in table.names:
-        source = named
-    elif f"{key}[{k}]" in table.names and not any(name.startswith(f"{key}.") for name in table.names):
-        source = f"{key}[{k}]"
-    else:
+    source = _source(key, joint, k, entry, table)
+    if source is None:
         return None
     sources = source if isinstance(source, list) else [source]
     terms, offset = [], float(entry.get("offset", 0.0)) if key == "q" else 0.0
@@ -183,6 +175,16 @@ def _signal(key: str, joint: str, k: int, entry: Mapping, units: Mapping, table:
         terms.append((column, factor))
         offset += shift
     return Signal(tuple(terms), offset)
+
+
+def _source(key: str, joint: str, k: int, entry: Mapping, table: Table) -> Any:
+    """Where a joint's signal comes from: as the map says, by its name, or by its number where no column has a name."""
+    if key in entry:
+        return entry[key]
+    if f"{key}.{joint}" in table.names:
+        return f"{key}.{joint}"
+    numbered = f"{key}[{k}]" in table.names and not any(name.startswith(f"{key}.") for name in table.names)
+    return f"{key}[{k}]" if numbered else None
 
 
 def _term(source: Any, key: str, entry: Mapping, units: Mapping, where: str, table: Table) -> tuple[str, float, float]:
