@@ -27,8 +27,8 @@ jax.config.update("jax_enable_x64", True)
 import diffnea as dn  # noqa: E402
 from diffnea import parameters  # noqa: E402
 from diffnea.actuators import Delay, Stribeck  # noqa: E402
-from diffnea.identify.rows import taps_of  # noqa: E402
-from diffnea.identify.torques import torques  # noqa: E402
+from diffnea.identify.problem.rows import taps_of  # noqa: E402
+from diffnea.identify.problem.torque_balance import torques  # noqa: E402
 from diffnea.recordings.terms import terms  # noqa: E402
 
 RATE, HARMONICS, BASE = 250, 10, 0.2

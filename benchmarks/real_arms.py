@@ -28,8 +28,8 @@ import diffnea as dn  # noqa: E402
 from diffnea.batches import batched, regressor  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.cli.main import main as main_of  # noqa: E402
-from diffnea.identify.presliding import NOISE, Slip, coordinates, noise, ways  # noqa: E402
-from diffnea.identify.torques import torques  # noqa: E402
+from diffnea.identify.friction.prandtl import NOISE, Slip, coordinates, noise, ways  # noqa: E402
+from diffnea.identify.problem.torque_balance import torques  # noqa: E402
 from diffnea.models import inverse  # noqa: E402
 from diffnea.recordings import Recording, Samples, public  # noqa: E402
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.identify.exported import exported
+from diffnea.identify.io.robot_export import exported
 
 pytestmark = pytest.mark.slow  # fits and a simulation; `test_package` runs the examples themselves
 EXAMPLES = Path(__file__).parent.parent / "examples"

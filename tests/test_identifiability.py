@@ -15,13 +15,13 @@ from scipy.signal import lfilter
 
 import diffnea as dn
 from diffnea import actuators, dynamics, kernels, parameters
-from diffnea.identify.combinations import Identifiability
-from diffnea.identify.coordinates import Coordinates, physical_coordinates
-from diffnea.identify.identifiability import analyse
-from diffnea.identify.linearised import Linearised
-from diffnea.identify.regrouping import Echelon, echelon
-from diffnea.identify.structure import structural_jacobian
-from diffnea.identify.uncertainty import noise, uncertainty
+from diffnea.identify.determine.analyse import analyse
+from diffnea.identify.determine.base_parameters import Echelon, echelon
+from diffnea.identify.determine.combinations import Identifiability
+from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates
+from diffnea.identify.determine.covariance import noise, uncertainty
+from diffnea.identify.determine.structure import structural_jacobian
+from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model, acceleration
 
 DT = 1 / 250

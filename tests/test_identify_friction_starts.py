@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea import systems
-from diffnea.identify.friction_starts import HEIGHT, VISCOUS, WIDTH, with_given_friction, with_other_friction
-from diffnea.identify.unknowns import unknowns
+from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.solve.friction_starts import HEIGHT, VISCOUS, WIDTH, with_given_friction, with_other_friction
 
 CURVE = ("static", "kinetic", "shape", "viscous")
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from diffnea.identify.data import Split, Track
-from diffnea.identify.held_out import MOST_NUMBERS, MOST_TRACKS, SIGNALS, from_arrays, held_out, to_arrays
+from diffnea.identify.judge.held_out import MOST_NUMBERS, MOST_TRACKS, SIGNALS, from_arrays, held_out, to_arrays
+from diffnea.identify.problem.tracks import Split, Track
 
 
 def track(name, length, seed=0, dt=0.01):

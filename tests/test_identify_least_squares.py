@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from diffnea.identify.least_squares import Normal, Problem, minimise, pull_back
+from diffnea.identify.problem.least_squares import Normal, Problem
+from diffnea.identify.solve.levenberg_marquardt import minimise, pull_back
 
 
 def problem(residual, jacobian):

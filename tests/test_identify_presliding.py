@@ -7,9 +7,9 @@ import numpy as np
 
 from diffnea.actuators import Coupling, Stribeck, combine
 from diffnea.cli.inputs import read_robot
-from diffnea.identify.data import Track
-from diffnea.identify.presliding import LASTING, NOISE, Slip, coordinates, known, noise, ways
-from diffnea.identify.torques import torques
+from diffnea.identify.friction.prandtl import LASTING, NOISE, Slip, coordinates, known, noise, ways
+from diffnea.identify.problem.torque_balance import torques
+from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 from diffnea.recordings.terms import Terms
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from diffnea import systems
-from diffnea.identify.data import Track
-from diffnea.identify.recording_zeros import moved, own_zeros, said
-from diffnea.identify.unknowns import unknowns
+from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.trajectory.recording_zeros import moved, own_zeros, said
 from diffnea.rollout import rollout
 
 DT, STEPS, SHIFT = 0.01, 50, np.array([0.0, 0.08])

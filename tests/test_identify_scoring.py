@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.identify.data import Track
-from diffnea.identify.scoring import MOST_STEPS, MOST_WINDOWS, constant_velocity, score, windows
+from diffnea.identify.judge.score import MOST_STEPS, MOST_WINDOWS, constant_velocity, score, windows
+from diffnea.identify.problem.tracks import Track
 
 MODEL = dn.Model(dn.systems.cartpole().robot)
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from diffnea import systems
 from diffnea.actuators import Stribeck
-from diffnea.identify.data import batch, equations, split
-from diffnea.identify.least_squares import Descent
-from diffnea.identify.search import Task, _ranked, _settled, by_race
-from diffnea.identify.unknowns import unknowns
+from diffnea.identify.problem.tracks import batch, equations, split
+from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.solve.levenberg_marquardt import Descent
+from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_race
 from diffnea.models import Model
 from diffnea.recordings import Recording
 from diffnea.rollout import rollout

@@ -12,7 +12,7 @@ from diffnea import actuators
 from diffnea.cli import main
 from diffnea.cli.fit import _known
 from diffnea.cli.inputs import read_robot
-from diffnea.identify.settings import COEFFICIENTS, with_known
+from diffnea.identify.problem.known_coefficients import COEFFICIENTS, with_known
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 
 from diffnea import systems
 from diffnea.actuators import Viscous
-from diffnea.identify import shooting_kernels
-from diffnea.identify.data import Track
-from diffnea.identify.shooting import Shooting, shots
-from diffnea.identify.unknowns import unknowns
+from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.trajectory import segments as shooting_kernels
+from diffnea.identify.trajectory.shooting import Shooting, shots
 from diffnea.models import Model
 from diffnea.rollout import rollout
 

@@ -9,13 +9,13 @@ import pytest
 
 import diffnea as dn
 from diffnea.cli.inputs import read_robot
-from diffnea.identify import shrinkage
-from diffnea.identify.data import equations, split
-from diffnea.identify.least_squares import minimise
-from diffnea.identify.residuals import problem
-from diffnea.identify.search import Found
-from diffnea.identify.shrinkage import BLOCKS, _Fold, _Prior, shrunk
-from diffnea.identify.unknowns import late, unknowns
+from diffnea.identify.problem.residuals import problem
+from diffnea.identify.problem.tracks import equations, split
+from diffnea.identify.problem.unknowns import late, unknowns
+from diffnea.identify.solve import shrinkage
+from diffnea.identify.solve.levenberg_marquardt import minimise
+from diffnea.identify.solve.multistart import Found
+from diffnea.identify.solve.shrinkage import BLOCKS, _Fold, _Prior, shrunk
 
 ROBOT = read_robot("dfki_double_pendulum")
 WEIGHT = np.ones(2)

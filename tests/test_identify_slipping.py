@@ -7,10 +7,10 @@ import pytest
 
 from diffnea.actuators import Coupling, Grease, Stribeck, combine
 from diffnea.cli.inputs import read_robot
-from diffnea.identify.data import Track
-from diffnea.identify.presliding import Slip, coordinates, ways
-from diffnea.identify.slipping import HOLDS, LENGTHS, slipping
-from diffnea.identify.torques import torques
+from diffnea.identify.friction.prandtl import Slip, coordinates, ways
+from diffnea.identify.friction.prandtl_fit import HOLDS, LENGTHS, slipping
+from diffnea.identify.problem.torque_balance import torques
+from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 
 ROBOT = read_robot("dfki_double_pendulum")

@@ -12,14 +12,15 @@ import pytest
 from diffnea import systems
 from diffnea.actuators import Stribeck
 from diffnea.batches import mass_matrix
-from diffnea.identify import fit, trajectory
-from diffnea.identify.data import Track
-from diffnea.identify.scoring import samples
-from diffnea.identify.shooting import Shooting, shots, side_by_side
-from diffnea.identify.shooting_descent import Held, descend
-from diffnea.identify.shooting_weights import LOST, weights
-from diffnea.identify.trajectory import ONE_IN, _seen
-from diffnea.identify.unknowns import unknowns
+from diffnea.identify import fit
+from diffnea.identify.judge.score import samples
+from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.trajectory import chains as trajectory
+from diffnea.identify.trajectory.chains import ONE_IN, _seen
+from diffnea.identify.trajectory.descent import Held, descend
+from diffnea.identify.trajectory.shooting import Shooting, shots, side_by_side
+from diffnea.identify.trajectory.window_weights import LOST, weights
 from diffnea.models import Model
 from diffnea.recordings import Recording
 from diffnea.rollout import rollout

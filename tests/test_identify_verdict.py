@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 import diffnea as dn
-from diffnea.identify.scoring import Score
-from diffnea.identify.verdict import Metrics, another_robot, judge
+from diffnea.identify.judge.score import Score
+from diffnea.identify.judge.verdict import Metrics, another_robot, judge
 
 
 def score(error, diverged):

@@ -12,7 +12,7 @@ from test_mjcf_writing import changed_lines
 import diffnea as dn
 from diffnea.actuators import Stribeck
 from diffnea.formats import Curve, RobotFileError, mjcf
-from diffnea.identify.exported import exported
+from diffnea.identify.io.robot_export import exported
 
 CURVES = {"x": Curve(0.75, 0.125, 4e6), "elbow": Curve(0.25, 0.5, 1e5)}
 # What MuJoCo's own steps of 0.1 ms miss by, and the 1e-3 that the export is held to.

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffnea.identify.rows import Batch, filtered, taps_of, through
+from diffnea.identify.problem.rows import Batch, filtered, taps_of, through
 from diffnea.recordings import Recording, smooth
 from diffnea.recordings.terms import terms
 

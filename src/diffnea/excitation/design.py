@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from diffnea.excitation.information import CRITERIA, Information, information
 from diffnea.excitation.series import Basis, basis, harmonics
 from diffnea.identify.precision import double_precision
-from diffnea.identify.unknowns import unknowns
+from diffnea.identify.problem.unknowns import unknowns
 from diffnea.recordings import Recording
 from diffnea.robot import Robot
 

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.excitation.forecast import linearised_at_start
-from diffnea.identify.combinations import Identifiability
-from diffnea.identify.data import Track, equations, split
-from diffnea.identify.identifiability import analyse
-from diffnea.identify.knowledge import linearised
-from diffnea.identify.linearised import Linearised
+from diffnea.identify.determine.analyse import analyse
+from diffnea.identify.determine.combinations import Identifiability
+from diffnea.identify.determine.findings import linearised
 from diffnea.identify.precision import double_precision
-from diffnea.identify.unknowns import Unknowns, late, unknowns
-from diffnea.identify.weights import scales
+from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.tracks import Track, equations, split
+from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
+from diffnea.identify.problem.weighting import scales
 from diffnea.recordings import Recording
 from diffnea.robot import Robot
 

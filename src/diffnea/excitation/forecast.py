@@ -7,16 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffnea.identify.combinations import Identifiability
-from diffnea.identify.data import Data, Track, equations, split
-from diffnea.identify.identifiability import analyse
-from diffnea.identify.knowledge import linearised
-from diffnea.identify.least_squares import minimise
-from diffnea.identify.linearised import Linearised
+from diffnea.identify.determine.analyse import analyse
+from diffnea.identify.determine.combinations import Identifiability
+from diffnea.identify.determine.findings import linearised
 from diffnea.identify.precision import double_precision
-from diffnea.identify.residuals import problem
-from diffnea.identify.unknowns import Unknowns, late, unknowns
-from diffnea.identify.weights import scales
+from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.residuals import problem
+from diffnea.identify.problem.tracks import Data, Track, equations, split
+from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
+from diffnea.identify.problem.weighting import scales
+from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.robot import Robot
 
 # Of the short fit that shows the noise.

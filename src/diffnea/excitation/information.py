@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import kernels
-from diffnea.identify.residuals import Form
-from diffnea.identify.unknowns import Unknowns
+from diffnea.identify.problem.residuals import Form
+from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.models import Model, inverse
 
 CRITERIA = ("D", "E")

@@ -10,24 +10,25 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.actuators import AbstractActuator
-from diffnea.identify import search, trajectory
-from diffnea.identify.combinations import Combination
-from diffnea.identify.data import Data, Split, Track, batch, equations, split
-from diffnea.identify.held_out import HeldOut, held_out
-from diffnea.identify.knowledge import Knowledge, knowledge, linearised
-from diffnea.identify.linear import FRICTION, regress
-from diffnea.identify.linearised import Linearised
+from diffnea.identify.determine.combinations import Combination
+from diffnea.identify.determine.findings import Knowledge, knowledge, linearised
+from diffnea.identify.determine.table import Table
+from diffnea.identify.friction.prandtl import known as with_ways
+from diffnea.identify.friction.prandtl_fit import slipping
+from diffnea.identify.judge.held_out import HeldOut, held_out
+from diffnea.identify.judge.score import Windows, constant_velocity, score, standing_still, torque_nmse, windows
+from diffnea.identify.judge.verdict import MOST_NOISE, Metrics, Verdict, another_robot, judge
 from diffnea.identify.precision import double_precision, is_double
-from diffnea.identify.presliding import known as with_ways
+from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.tracks import Data, Split, Track, batch, equations, split
+from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
+from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import Watch, stage, watched
-from diffnea.identify.scoring import Windows, constant_velocity, score, standing_still, torque_nmse, windows
-from diffnea.identify.shrinkage import shrunk
-from diffnea.identify.slipping import slipping
-from diffnea.identify.starts import near, random_starts, settled
-from diffnea.identify.table import Table
-from diffnea.identify.unknowns import LEARN, Unknowns, late, unknowns
-from diffnea.identify.verdict import MOST_NOISE, Metrics, Verdict, another_robot, judge
-from diffnea.identify.weights import scales
+from diffnea.identify.solve import multistart as search
+from diffnea.identify.solve.linear import FRICTION, regress
+from diffnea.identify.solve.shrinkage import shrunk
+from diffnea.identify.solve.starts import near, random_starts, settled
+from diffnea.identify.trajectory import chains as trajectory
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot
 
@@ -84,7 +85,7 @@ class Fit:
 
     def save(self, folder: Any) -> None:
         """Write the fit into a folder: fit.json, weights.npz, identified.urdf and identified.xml."""
-        from diffnea.identify.files import save  # here, because files are of fits
+        from diffnea.identify.io.store import save  # here, because files are of fits
 
         save(self, folder)
 

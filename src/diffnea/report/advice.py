@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify import Fit
-from diffnea.identify.weights import scales
+from diffnea.identify.problem.weighting import scales
 from diffnea.models import Model
 from diffnea.report import residuals
 from diffnea.report.evidence import Evidence

@@ -10,9 +10,9 @@ from jaxtyping import Array, Float
 
 from diffnea.batches import batched
 from diffnea.identify import Fit
-from diffnea.identify.data import Track
-from diffnea.identify.held_out import HeldOut
-from diffnea.identify.scoring import HORIZONS, Windows, predict, window_errors, windows, without_delay
+from diffnea.identify.judge.held_out import HeldOut
+from diffnea.identify.judge.score import HORIZONS, Windows, predict, window_errors, windows, without_delay
+from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model, inverse
 
 # Windows are ordered by their error at this horizon, or at the longest below it.

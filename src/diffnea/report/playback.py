@@ -7,8 +7,8 @@ from jaxtyping import Float
 
 from diffnea.batches import forward_kinematics
 from diffnea.identify import Fit
-from diffnea.identify.data import Track
-from diffnea.identify.scoring import Windows, predict
+from diffnea.identify.judge.score import Windows, predict
+from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 from diffnea.report.evidence import Evidence
 from diffnea.robot import Robot

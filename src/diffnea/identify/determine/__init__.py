@@ -1,0 +1,1 @@
+"""What the data determine: coordinates, base parameters, covariance, sentences."""

@@ -1,0 +1,76 @@
+"""What is known after a fit: the table, the combinations that the data determine, and what they do not tell."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.determine.analyse import analyse
+from diffnea.identify.determine.combinations import Combination, Identifiability
+from diffnea.identify.determine.table import Table, table
+from diffnea.identify.precision import double_precision
+from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.residuals import Form, linear_rows
+from diffnea.identify.problem.rows import Rows
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.models import Model
+
+# The analysis looks at no more numbers of the Jacobian than this.
+MOST_ANALYSED = 2**25
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What `Fit` hands out as its own; `analysis` has the numbers behind it, and is not kept on disk."""
+
+    table: Table
+    identifiable: tuple[Combination, ...]
+    unknown: tuple[str, ...]
+    counts: dict[str, int] | None = None  # how many numbers are learned, determined, and could be by any recording
+    analysis: Identifiability | None = field(default=None, repr=False)
+
+
+def knowledge(before: Any, model: Any, learned: tuple[str, ...], problem: Callable[[], Linearised] | None) -> Knowledge:
+    """The analysis of a fit at its solution; None where there is no fit."""
+    with double_precision():
+        if not isinstance(before, Model):
+            return Knowledge(Table(()), (), ("which physical quantities are behind it: a network has none",))
+        if problem is None:
+            return Knowledge(table(before, before, learned, None), (), ("anything: there is no fit",))
+        analysis = analyse(problem())
+        rows = table(before, model, learned, analysis)
+        counts = {name: getattr(analysis, name) for name in ("unknowns", "rank", "structural_rank")}
+        return Knowledge(rows, analysis.combinations, analysis.unknown, counts, analysis)
+
+
+def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str) -> Linearised:
+    """The problem at its solution, with where each row comes from."""
+    leaves, structure, masks = free.nameless()
+    form = Form.of("acceleration" if loss == "trajectory" else loss, structure, masks)
+    most = max(1, MOST_ANALYSED // (free.size * data[0].weight.shape[1]))
+    parts, before = [], 0
+    for rows in data:
+        batch, low_pass = rows.pieces(most)[0]
+        residual, jacobian = linear_rows(form, jnp.asarray(theta)[None], leaves, batch, low_pass)
+        kept = np.flatnonzero(rows.weight[: residual.shape[1]].any(axis=1))
+        parts.append((residual[0, kept], jacobian[0, kept], rows.sample[kept], rows.segment[kept] + before))
+        before += int(rows.segment[-1]) + 1
+    residual, jacobian, sample, segment = (
+        np.concatenate(list(map(np.asarray, part))) for part in zip(*parts, strict=True)
+    )
+    count, n = residual.shape
+    return Linearised(
+        theta=np.asarray(theta),
+        jacobian=jacobian.reshape(count * n, free.size),
+        residuals=residual.reshape(-1),
+        joint=np.tile(np.arange(n), count),
+        sample=np.repeat(sample, n),
+        segment=np.repeat(segment, n),
+        labels=free.labels,
+        unpack=free.model,
+        learned=free.learned,
+        dt=data[0].dt,
+    )

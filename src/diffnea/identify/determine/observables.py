@@ -1,0 +1,103 @@
+"""Observables: entries of the mass matrix and gravity torques at simple poses, which joint data determine."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.batches import gravity_torque, mass_matrix
+from diffnea.identify.determine.structure import torque_slopes
+from diffnea.robot import Robot
+
+# An entry that changes by less than this share of the largest over random poses does not depend on the pose.
+_CONSTANT = 1e-9
+
+
+@dataclass(frozen=True)
+class Observable:
+    """A quantity with its value and its slopes in the physical coordinates."""
+
+    name: str
+    unit: str
+    kind: str  # "inertia", "gravity", "actuator" or "kinematics"
+    value: float
+    slopes: Float[np.ndarray, " k"]
+    measure: Callable[[Any], float]  # the same of another model
+    positive: bool = False
+
+
+def observables(robot: Robot, robot_slopes: Float[np.ndarray, "z k"], kinematics: bool) -> list[Observable]:
+    """The mass matrix at simple poses, diagonal entries first, then the gravity torques there; simple poses first."""
+    poses = _poses(robot)
+    labels = [label for label, _ in poses]
+    q = np.stack([pose for _, pose in poses])
+    entries, torques = _slopes(robot, q, robot_slopes, kinematics)
+    mass, gravity = np.asarray(mass_matrix(robot, q), float), np.asarray(gravity_torque(robot, q), float)
+    still_mass, still_gravity = _constant(robot)
+    found, names, n = [], robot.joint_names, robot.num_joints
+    pairs = [(i, i) for i in range(n)] + [(i, j) for i in range(n) for j in range(i + 1, n)]
+    for k, label in enumerate(labels):
+        for i, j in pairs:
+            if k == 0 or not still_mass[i, j]:
+                where = "" if still_mass[i, j] else f" at {label}"
+                unit = _unit(robot, i, j)
+                name = f"M[{names[i]}, {names[j]}]{where}"
+                value, measure = float(mass[k, i, j]), _measure(mass_matrix, q[k], (i, j))
+                found.append(Observable(name, unit, "inertia", value, entries[k, i, j], measure, i == j))
+    for k, label in enumerate(labels):
+        for i in range(n):
+            if k == 0 or not still_gravity[i]:
+                where = "" if still_gravity[i] else f" at {label}"
+                unit = "N·m" if robot.tree.revolute[i] else "N"
+                name = f"gravity torque of {names[i]}{where}"
+                value, measure = float(gravity[k, i]), _measure(gravity_torque, q[k], (i,))
+                found.append(Observable(name, unit, "gravity", value, torques[k, i], measure))
+    return found
+
+
+def _measure(function: Callable[..., Any], pose: np.ndarray, place: tuple[int, ...]) -> Callable[[Any], float]:
+    return lambda model: float(function(model.robot, pose)[place])
+
+
+def _poses(robot: Robot) -> list[tuple[str, np.ndarray]]:
+    """All joints at zero; one at a quarter turn, or half a metre out; one at an eighth."""
+    n = robot.num_joints
+    poses = [("zero", np.zeros(n))]
+    for share in (1.0, 0.5):
+        for i in range(n):
+            turns = bool(robot.tree.revolute[i])
+            value = share * (np.pi / 2 if turns else 0.5)
+            label = f"{robot.joint_names[i]} = " + (f"{90 * share:g}°" if turns else f"{value:g} m")
+            poses.append((label, value * np.eye(n)[i]))
+    return poses
+
+
+def _slopes(robot: Robot, q, robot_slopes, kinematics: bool):
+    """Slopes of the mass matrix (poses, n, n, k) and of the gravity torques (poses, n, k).
+
+    Column j of the mass matrix is the torque of a unit acceleration of joint j, less the torque at rest.
+    """
+    count, n = q.shape
+    still = np.zeros_like(q)
+    rest = torque_slopes(robot, q, still, still, kinematics) @ robot_slopes
+    columns = []
+    for unit in np.eye(n):
+        pushed = torque_slopes(robot, q, still, np.broadcast_to(unit, (count, n)), kinematics) @ robot_slopes
+        columns.append(pushed - rest)
+    return np.stack(columns, axis=2), rest
+
+
+def _constant(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
+    """Which entries of the mass matrix, and which gravity torques, are the same at every pose."""
+    q = np.random.default_rng(0).uniform(-1.5, 1.5, (24, robot.num_joints))
+    mass, gravity = np.asarray(mass_matrix(robot, q)), np.asarray(gravity_torque(robot, q))
+    spread = [np.ptp(values, axis=0) for values in (mass, gravity)]
+    sizes = [max(float(np.abs(values).max(initial=0.0)), 1e-300) for values in (mass, gravity)]
+    return spread[0] <= _CONSTANT * sizes[0], spread[1] <= _CONSTANT * sizes[1]
+
+
+def _unit(robot: Robot, i: int, j: int) -> str:
+    turning = int(robot.tree.revolute[i]) + int(robot.tree.revolute[j])
+    return ("kg", "kg·m", "kg·m²")[turning]

@@ -1,0 +1,1 @@
+"""Dry friction before it slips: Prandtl's element and its lengths."""

@@ -1,0 +1,127 @@
+"""How joints slip, from the data: how far they give before, and how much of their friction a long rest leaves.
+
+Torques are linear in inertias, rotors and the size of friction, whatever the robot. So each length of a few is tried
+for each joint and each coupled motor, with all other numbers free, and the one that explains the torques best is kept;
+and then a few shares of friction at rest.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.batches import regressor
+from diffnea.identify.friction.prandtl import Slip, coordinates, known
+from diffnea.identify.problem.rows import Batch, Rows, through
+from diffnea.identify.problem.tracks import Track, equations
+from diffnea.models import Model
+
+# In radians; joints that slide give by a tenth of it in metres. The first is taken where the data do not tell.
+LENGTHS, SLIDING = (3e-5, 1e-4, 3e-4, 1e-3), 0.1
+# Shares of friction that a long rest leaves. The first is taken where the data do not tell: creep lets go of any part
+# of it, and half is off by half at most.
+HOLDS = (0.5, 1.0, 0.75, 0.25, 0.0)
+# Something else is better when it leaves less by this share, of squares; joints are gone through so many times.
+MARGIN, ROUNDS = 0.01, 2
+# Columns of length 1 that add less than this to the others are rounding.
+RIDGE = 1e-7
+# Looked at are so many pieces, of so many samples each.
+PIECES, PIECE = 16, 4096
+
+
+def slipping(model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " n"]) -> Slip | None:
+    """Lengths for each joint, then for each motor of the actuator's that turns with several; one share for all.
+
+    None where the signs of velocities explain the torques better than any spring.
+    """
+    rows = coordinates(model.actuator)
+    scale = np.where((np.abs(rows) @ model.robot.tree.revolute) > 0, 1.0, SLIDING)
+    candidates = [Slip(length * scale, HOLDS[0]) for length in LENGTHS]
+    columns, choice = _Columns.of(model, tracks, weight, candidates), [0] * len(rows)
+    for _ in range(ROUNDS):
+        for k in range(len(rows)):
+            choice[k] = _best([columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(len(LENGTHS))])
+    lengths = np.array([LENGTHS[each] for each in choice]) * scale
+    shares = [Slip(lengths, hold) for hold in HOLDS]
+    columns = _Columns.of(model, tracks, weight, shares)
+    best = shares[_best([columns.left([k] * len(rows)) for k in range(len(HOLDS))])]
+    columns = _Columns.of(model, tracks, weight, (best, None))
+    return best if columns.left([0] * len(rows)) <= columns.left([1] * len(rows)) else None
+
+
+def _best(errors: Sequence[float]) -> int:
+    """The lowest, or the first unless that is clearly higher."""
+    best = int(np.argmin(errors))
+    return best if errors[best] < (1 - MARGIN) * errors[0] else 0
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Products of all columns with one another: those always there, then those of each way to slip and coordinate.
+
+    The last column is what they are to add up to.
+    """
+
+    products: Float[np.ndarray, "c c"]
+    always: int
+    coordinates: int
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        tracks: Sequence[Track],
+        weight: Float[np.ndarray, " n"],
+        candidates: Sequence[Slip | None],
+    ) -> "_Columns":
+        turns = coordinates(model.actuator)
+        ways = [known(tracks, model.actuator, each) if each else _by_velocity(tracks, turns) for each in candidates]
+        several = [equations(each, 0, weight) for each in ways]
+        total = sum(_products(model, turns, rows) for rows in zip(*several, strict=True))
+        size = np.sqrt(np.diagonal(total))
+        size = np.where(size > 0, size, 1.0)
+        # Ten inertial numbers and a constant a joint, rotor and viscous friction a coordinate.
+        return cls(total / np.outer(size, size), 11 * turns.shape[1] + 2 * len(turns), len(turns))
+
+    def left(self, choice: Sequence[int]) -> float:
+        """What these ways to slip, one a coordinate, leave of the torques, a share of their squares."""
+        dry = [self.always + 2 * (self.coordinates * which + k) for k, which in enumerate(choice)]
+        chosen = [*range(self.always), *dry, *(k + 1 for k in dry)]
+        matrix, wanted = self.products[np.ix_(chosen, chosen)], self.products[chosen, -1]
+        found = np.linalg.solve(matrix + RIDGE * np.eye(len(chosen)), wanted)
+        return float(self.products[-1, -1] - 2 * found @ wanted + found @ matrix @ found)
+
+
+def _by_velocity(tracks: Sequence[Track], turns: Float[np.ndarray, "m n"]) -> list[Track]:
+    """The motion with friction that goes by the state alone."""
+    return [replace(track, way=np.sign((track.terms or track).qd @ turns.T)) for track in tracks]
+
+
+def _products(model: Model, turns: Float[np.ndarray, "m n"], rows: Sequence[Rows]) -> Float[np.ndarray, "c c"]:
+    """Of one recording, or of those filtered together; the rows differ in how joints slip only."""
+    pieces = list(zip(*(each.pieces(PIECE) for each in rows), strict=True))
+    total = np.zeros(())
+    for several in [pieces[i] for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int))]:
+        (batch, low_pass), rubbing = several[0], [_rubbing(each, turns) for each, _ in several]
+        columns = [_always(model, batch, turns), *rubbing, batch.u[:, 0, :, None]]
+        weighted = np.concatenate(columns, axis=2) * batch.weight[:, :, None]
+        found = np.asarray(through(low_pass, jnp.asarray(weighted))).reshape(-1, weighted.shape[2])
+        total = total + found.T @ found
+    return total
+
+
+def _always(model: Model, batch: Batch, turns: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "sample n c"]:
+    """Inertias, constant torques, and for each coordinate rotor and viscous friction."""
+    q, qd, qdd = batch[:3]
+    inertia = np.asarray(regressor(model.robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))
+    rates = [(signal @ turns.T)[:, None, :] * turns.T for signal in (qdd, qd)]
+    return np.concatenate([inertia, np.tile(np.eye(q.shape[1]), (len(q), 1, 1)), *rates], axis=2)
+
+
+def _rubbing(batch: Batch, turns: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "sample n c"]:
+    """For each coordinate dry friction, and friction that grows with the root of speed."""
+    way, speed = batch.way, np.abs(batch.qd @ turns.T)
+    both = np.stack([way, way * np.sqrt(speed)], axis=2)  # (sample, m, 2)
+    return (both[:, None] * turns.T[:, :, None]).reshape(len(way), turns.shape[1], -1)

@@ -1,0 +1,1 @@
+"""Fits on disk: folders, models as plain data, robot files."""

@@ -1,0 +1,1 @@
+"""The verdict: windows kept back, scores, and whether a fit may be used."""

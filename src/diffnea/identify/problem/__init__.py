@@ -1,0 +1,1 @@
+"""The problem of a fit: data as rows, unknowns as one vector, residuals and their slopes."""

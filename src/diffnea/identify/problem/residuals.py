@@ -1,0 +1,154 @@
+"""Residuals of single samples, acceleration or torque, and their Jacobians in θ: kernels, for many θ at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diffnea import kernels, parameters
+from diffnea.identify.problem.least_squares import Normal, Problem
+from diffnea.identify.problem.rows import Batch, LowPass, Rows, plain, through
+from diffnea.identify.problem.unknowns import Unknowns, model_of
+from diffnea.kernels.trace import MOST_RESULTS
+from diffnea.models import Model, acceleration, inverse
+from diffnea.rollout.delay import latest, weights
+
+# A Jacobian of more numbers than this is worked through in pieces.
+MOST_NUMBERS = 2**24
+
+
+def delayed(model: Any, u: Float[Array, "late n"]) -> Float[Array, " n"]:
+    """The command that arrives, between two samples by linear interpolation, so that the delay can be learned."""
+    if u.shape[0] == 1:
+        return u[0]
+    return latest(weights(model.actuator.delay.astype(u.dtype), u.shape[0] - 1), u)
+
+
+def of_acceleration(model: Any, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
+    """Predicted minus measured acceleration; friction goes by the state alone, as in roll-outs."""
+    return acceleration(model, q, qd, delayed(model, u)) - qdd
+
+
+def of_torque(model: Model, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
+    """The torque that the motion takes minus that of the actuators; at a passive joint the latter is friction only."""
+    return inverse(model, q, qd, qdd) - model.actuator(delayed(model, u), q, qd, way)
+
+
+LOSSES: dict[str, Callable[..., Any]] = {"acceleration": of_acceleration, "torque": of_torque}
+
+
+@dataclass(frozen=True)
+class Form:
+    """What shapes a problem's program: its loss, the structure of its module and which numbers in it are free."""
+
+    loss: str
+    structure: Any
+    masks: tuple[tuple[bytes, tuple[int, ...]], ...]
+    masks_structure: Any
+
+    @classmethod
+    def of(cls, loss: str, structure: Any, masks: Any) -> "Form":
+        """Hashable, so that equal problems share their kernels."""
+        leaves, tree = jax.tree.flatten(masks)
+        return cls(loss, structure, tuple((np.asarray(m, bool).tobytes(), np.shape(m)) for m in leaves), tree)
+
+    def model(self, theta: Array, leaves: list[Array]) -> Any:
+        """The model of θ."""
+        masks = [np.frombuffer(data, bool).reshape(shape) for data, shape in self.masks]
+        tree = jax.tree.unflatten(self.structure, leaves)
+        return model_of(parameters.unpack(tree, jax.tree.unflatten(self.masks_structure, masks), theta))
+
+    def residual(self, theta, leaves, q, qd, qdd, u, weight, way=None) -> Float[Array, " n"]:
+        """The weighted residual of one sample."""
+        return weight * LOSSES[self.loss](self.model(theta, leaves), q, qd, qdd, u, way)
+
+
+@lru_cache(maxsize=256)
+def residual_kernel(form: Form) -> Callable[..., Any]:
+    """`(θ, leaves, *sample) → residual (n,)`."""
+    return kernels.compile(form.residual)
+
+
+@lru_cache(maxsize=256)
+def jacobian_kernels(form: Form, size: int, joints: int) -> list[Callable[..., Any]]:
+    """`(θ, leaves, *sample) → residual and Jacobian (n, p)`, in as many kernels as their size asks for."""
+    most = max(1, MOST_RESULTS // (size + 1))
+    groups = [tuple(range(k, min(k + most, joints))) for k in range(0, joints, most)]
+
+    def rows(group: tuple[int, ...], theta, *rest):
+        residual, pull = jax.vjp(lambda theta: form.residual(theta, *rest)[np.array(group)], theta)
+        return residual, jax.vmap(lambda unit: pull(unit)[0])(jnp.eye(len(group), dtype=theta.dtype))
+
+    return [kernels.compile(partial(rows, group)) for group in groups]
+
+
+def over_samples(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of one θ over a batch."""
+    return jax.vmap(function, (None, None, *[0] * len(Batch._fields)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _squares(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
+) -> Float[Array, " starts"]:
+    function = over_samples(residual_kernel(form))
+    return jax.vmap(lambda row: jnp.sum(jnp.square(through(low_pass, function(row, leaves, *batch)))))(theta)
+
+
+@partial(jax.jit, static_argnums=0)
+def linear_rows(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None = None
+) -> tuple[Array, Array]:
+    """Residuals `(starts, row, n)` and Jacobians `(starts, row, n, p)`."""
+    functions = jacobian_kernels(form, theta.shape[1], batch.q.shape[1])
+    parts = [jax.vmap(lambda row, f=f: over_samples(f)(row, leaves, *batch))(theta) for f in functions]
+    whole = jnp.concatenate([r for r, _ in parts], 2), jnp.concatenate([J for _, J in parts], 2)
+    residual, jacobian = (jax.vmap(partial(through, low_pass))(part) for part in whole)
+    return residual, jacobian
+
+
+@partial(jax.jit, static_argnums=0)
+def _sums(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
+) -> tuple[Array, Array, Array]:
+    residual, jacobian = linear_rows(form, theta, leaves, batch, low_pass)
+    r, J = residual.reshape(len(theta), -1), jacobian.reshape(len(theta), -1, theta.shape[1])
+    return jnp.sum(r * r, 1), jnp.einsum("srp,sr->sp", J, r), jnp.einsum("srp,srk->spk", J, J)
+
+
+def problem(loss: str, free: Unknowns, data: Batch | Sequence[Rows], starts: int) -> Problem:
+    """The mean squared weighted residual of these samples as a least-squares problem."""
+    leaves, structure, masks = free.nameless()
+    form = Form.of(loss, structure, masks)
+    several = [plain(data, [len(data.q)], None)] if isinstance(data, Batch) else data
+    most = max(64, MOST_NUMBERS // (starts * several[0].weight.shape[1] * free.size))
+    parts = [part for rows in several for part in rows.pieces(most)]
+    count = max(sum(rows.count for rows in several), 1)
+
+    def total(function: Callable[..., Any], theta: np.ndarray) -> list[np.ndarray]:
+        found = [jax.device_get(function(form, theta, leaves, *part)) for part in parts]
+        return [np.asarray(sum(values)) / count for values in zip(*found, strict=True)]
+
+    def loss_of(theta: np.ndarray) -> np.ndarray:
+        return total(lambda *arguments: (_squares(*arguments),), theta)[0]
+
+    return Problem(loss_of, lambda theta: Normal(*total(_sums, theta)), count)
+
+
+@partial(jax.jit, static_argnums=0)
+def _residuals(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
+) -> Float[Array, "row n"]:
+    return through(low_pass, over_samples(residual_kernel(form))(theta, leaves, *batch))
+
+
+def residuals(loss: str, free: Unknowns, rows: Rows, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "row n"]:
+    """The weighted residuals of one θ."""
+    leaves, structure, masks = free.nameless()
+    form = Form.of(loss, structure, masks)
+    return np.asarray(_residuals(form, jnp.asarray(theta), leaves, rows.batch, rows.low_pass))

@@ -1,0 +1,235 @@
+"""The data of a fit: what is fitted, what chooses between candidates, and what is kept back for the verdict."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of, together
+from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
+from diffnea.recordings.terms import Terms, terms
+from diffnea.rollout.delay import weights
+
+HELD_BACK = 0.25  # of recordings
+HELD_BACK_SAMPLES = 0.2
+VALIDATION = 0.2  # of what is left
+# A low-pass that leaves less than this share of the samples, for want of neighbours, is left out.
+LEAST_LEFT = 0.5
+# States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.
+ENOUGH = 0.5 * np.pi
+
+
+@dataclass(frozen=True)
+class Track:
+    """One stretch of motion, in double precision; `dt` is None where samples have no order in time."""
+
+    name: str
+    dt: float | None
+    q: Float[np.ndarray, "time n"]
+    qd: Float[np.ndarray, "time n"]
+    qdd: Float[np.ndarray, "time n"]
+    u: Float[np.ndarray, "time n"]
+    measured: Float[np.ndarray, "time n"]  # positions as they were read
+    noise: float = 0.0  # of positions, as a share of their spread: the worst joint's
+    terms: Terms | None = None  # where derivatives come from positions: the same, smoothed little
+    way: Float[np.ndarray, "time m"] | None = None  # in which dry friction is overcome, where the motion's past tells
+    held: bool = False  # whether commands are held between samples; else they are of the same instant as the rest
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def take(self, rows: slice | np.ndarray) -> "Track":
+        """Some of its samples."""
+        arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
+        little = None if self.terms is None else self.terms.take(rows)
+        return replace(self, **arrays, terms=little, way=None if self.way is None else self.way[rows])
+
+    def arrived(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
+        """Its commands as they arrive: late by so many samples of at most so many, or at once."""
+        if late is None:
+            return self.u
+        delay, most = late
+        return np.einsum("pn,tpn->tn", np.asarray(weights(delay, most)), self.commands(most))
+
+    def acting(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
+        """What acts at each sample: of held commands those before and after it, in equal parts."""
+        arrived = self.arrived(late)
+        return np.concatenate([arrived[:1], (arrived[:-1] + arrived[1:]) / 2]) if self.held else arrived
+
+    def commands(self, late: int) -> Float[np.ndarray, "time late n"]:
+        """At each sample the last commands, newest first."""
+        return _commands(self.u, late)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test; the notes say what was done to the data."""
+
+    train: tuple[Track, ...]
+    validation: tuple[Track, ...]
+    fitted: tuple[Track, ...]  # both together
+    test: tuple[Track, ...]
+    notes: tuple[str, ...]
+    kept_back: str  # in words
+    slip: tuple[float, ...] | None = None  # how far joints and coupled motors give before they slip, where that counts
+    hold: float | None = None  # the share of friction that a long rest leaves
+
+    @property
+    def timed(self) -> bool:
+        """Whether there are recordings, which can be rolled out."""
+        return self.test[0].dt is not None
+
+
+Data = Recording | Samples | Sequence[Recording | Samples]
+
+
+def split(data: Data, test: Data | None, joint_names: tuple[str, ...] | None, num_joints: int, seed: int) -> Split:
+    """Data in the robot's order of joints, differentiated where that is needed, and divided.
+
+    Kept back are the last quarter of the recordings, or of a single one; of Samples a fifth, drawn by the seed.
+    """
+    given = _in_order(as_list(data), joint_names, num_joints)
+    tracks, notes = _tracks(given)
+    if test is None:
+        fitted, kept, words = _keep_back(tracks, seed)
+    else:
+        (kept, more), fitted = _tracks(_in_order(as_list(test), joint_names, num_joints)), tracks
+        notes, words = notes + more, f"{len(kept)} recordings given as test"
+        if (kept[0].dt is None) != (tracks[0].dt is None):
+            raise RecordingError("fit: test and training data differ in kind; give recordings, or Samples, for both")
+    train, validation = _divide(fitted, VALIDATION, seed + 1)
+    parts = tuple(train), tuple(validation), tuple(fitted), tuple(kept)
+    return Split(*parts, tuple(dict.fromkeys(notes)), words)
+
+
+def _in_order(given: list, joint_names: tuple[str, ...] | None, num_joints: int) -> list:
+    """The same with the joints as the robot has them."""
+    kinds = {isinstance(item, Recording) for item in given}
+    if len(kinds) > 1:
+        raise RecordingError("fit: recordings and Samples are mixed; give one kind")
+    for item in given:
+        if item.num_joints != num_joints:
+            raise RecordingError(f"fit: the data have {item.num_joints} joints, the model has {num_joints}")
+        if joint_names and item.joint_names and item.joint_names != joint_names:
+            raise RecordingError(
+                f"fit: the data are of joints {', '.join(item.joint_names)}; the robot's are {', '.join(joint_names)}"
+            )
+    return given
+
+
+def _tracks(given: list) -> tuple[list[Track], list[str]]:
+    if isinstance(given[0], Samples):
+        arrays = [[np.asarray(getattr(item, key), np.float64) for item in given] for key in ("q", "qd", "qdd", "u")]
+        q, qd, qdd, u = map(np.concatenate, arrays)
+        return [Track("samples", None, q, qd, qdd, u, q)], []
+    tracks, notes = [], []
+    for k, item in enumerate(given):
+        name = item.name or f"recording {k}"
+        for piece in regular(item):
+            track, said = _track(name, piece)
+            tracks.append(track)
+            notes += [f"{name}: {note}" for note in said]
+    return tracks, notes
+
+
+def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
+    """A recording with its derivatives; where there are none, they and the positions are smoothed."""
+    noise, q, little, said = 0.0, piece.q, None, ()
+    if piece.qd is None or piece.qdd is None:
+        smoothed = smooth(piece)
+        little = terms(piece, smoothed)
+        said = (
+            f"equations of motion compared up to {little.bandwidth:.3g} Hz; commands count as held between samples",
+        )
+        piece, q = smoothed.recording, smoothed.q
+        spread = np.maximum(np.std(piece.q, 0), 1e-300)  # of positions as read: no more than all of it is noise
+        noise = float(np.max([joint.noise for joint in smoothed.joints] / spread))
+    states = np.asarray(q, np.float64), np.asarray(piece.qd, np.float64), np.asarray(piece.qdd, np.float64)
+    others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
+    return Track(name, piece.dt, *states, *others, noise, little, held=little is not None), (*piece.notes, *said)
+
+
+def _keep_back(tracks: list[Track], seed: int) -> tuple[list[Track], list[Track], str]:
+    if tracks[0].dt is None:
+        fitted, kept = _divide(tracks, HELD_BACK_SAMPLES, seed)
+        return fitted, kept, f"{len(kept[0])} of {len(tracks[0])} samples, drawn at random"
+    names = list(dict.fromkeys(track.name for track in tracks))
+    if len(names) == 1:
+        fitted, kept = _divide(tracks, HELD_BACK, seed)
+        return fitted, kept, f"the last {HELD_BACK:.0%} of {names[0]}"
+    last = names[-max(1, round(HELD_BACK * len(names))) :]
+    fitted = [track for track in tracks if track.name not in last]
+    kept = [track for track in tracks if track.name in last]
+    return fitted, kept, f"{len(last)} of {len(names)} recordings: {', '.join(last)}"
+
+
+def _divide(tracks: list[Track], share: float, seed: int) -> tuple[list[Track], list[Track]]:
+    """The last part of every stretch; of samples without order any."""
+    first, second = [], []
+    for track in tracks:
+        cut = min(max(1, round((1 - share) * len(track))), len(track) - 1)
+        if cut < 1:
+            raise RecordingError(f"fit: {track.name} has {len(track)} sample; give more")
+        order = np.arange(len(track)) if track.dt is not None else np.random.default_rng(seed).permutation(len(track))
+        first.append(track.take(slice(0, cut) if track.dt is not None else np.sort(order[:cut])))
+        second.append(track.take(slice(cut, None) if track.dt is not None else np.sort(order[cut:])))
+    return first, second
+
+
+def batch(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"]) -> Batch:
+    """The samples of several stretches together."""
+    return together([_batch(track, track.way, late, weight) for track in tracks])
+
+
+def _batch(
+    track: Track | Terms, way: Float[np.ndarray, "time m"] | None, late: int, weight: Float[np.ndarray, " n"]
+) -> Batch:
+    return Batch(track.q, track.qd, track.qdd, _commands(track.u, late), np.tile(weight, (len(track.q), 1)), way)
+
+
+def _commands(u: Float[np.ndarray, "time n"], late: int) -> Float[np.ndarray, "time late n"]:
+    """At each sample the last commands, newest first; before the first there was the first."""
+    padded = np.concatenate([np.repeat(u[:1], late, 0), u])
+    return np.stack([padded[late - k : late - k + len(u)] for k in range(late + 1)], 1)
+
+
+def equations(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"]) -> tuple[Rows, ...]:
+    """The rows of these stretches: samples where derivatives are given, filtered equations where they are estimated.
+
+    Filtered together is what is sampled alike. What is too short for the filter stays as it is.
+    """
+    groups: dict[str, list[Track]] = {}
+    for track in tracks:
+        groups.setdefault("" if track.terms is None else f"{track.dt:.6g}", []).append(track)
+    found = []
+    for rate, group in groups.items():
+        rows = _filtered(group, late, weight) if rate else None
+        found.append(rows or plain(batch(group, late, weight), list(map(len, group)), group[0].dt))
+    return tuple(found)
+
+
+def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -> Rows | None:
+    """Of the samples no more than the equations need; as many blocks of each stretch as it fills."""
+    little, dt = [track.terms for track in tracks if track.terms is not None], tracks[0].dt
+    assert dt is not None
+    corner = 2 * np.pi * dt * min(each.bandwidth for each in little)
+    every = max(1, int(ENOUGH / (2 * np.pi * dt * max(each.wide for each in little))))
+    taps = taps_of(every * corner)
+    blocks, size = taps.shape
+    ways = [None if track.way is None else _mean_around(track.way, every) for track in tracks]
+    samples = [
+        _batch(each, way, late, weight).take(slice(None, None, every)) for each, way in zip(little, ways, strict=True)
+    ]
+    whole = [each.take(slice(0, len(each.q) // size * size)) for each in samples]
+    left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
+    if left < LEAST_LEFT * sum(len(each.q) for each in samples):
+        return None
+    return filtered(together(whole), [len(each.q) for each in whole], every * dt, taps)
+
+
+def _mean_around(way: Float[np.ndarray, "time m"], count: int) -> Float[np.ndarray, "time m"]:
+    """Over so many samples: friction turns over at once, and one sample in so many would tell late when."""
+    padded = np.pad(way, ((count // 2, count - 1 - count // 2), (0, 0)), "edge")
+    return np.lib.stride_tricks.sliding_window_view(padded, count, axis=0).mean(axis=-1)

@@ -1,0 +1,1 @@
+"""The search for θ: Levenberg-Marquardt, ADAM, regression, and where they start."""

@@ -1,0 +1,242 @@
+"""The search for θ: several starts side by side, the best by validation, then all data, and no drift of the unknown."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from diffnea.actuators.networks import Network
+from diffnea.identify.problem.least_squares import Problem
+from diffnea.identify.problem.residuals import problem, residuals
+from diffnea.identify.problem.rows import Batch, Rows
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.identify.solve import adam as gradient
+from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
+from diffnea.identify.solve.levenberg_marquardt import FLOOR, Descent, minimise, pull_back
+from diffnea.identify.solve.starts import expected
+
+# Starts race on so many samples at least, and on so many residuals for each number; the winner sees all.
+RACE, RACE_ROWS = 400, 8
+VALIDATED = 1024  # samples that choose between them
+# A start whose loss is so many times the lowest is not chosen, whatever validation says.
+BEHIND = 2.0
+# With more numbers than this the normal equations cost more than they bring, and ADAM does the work.
+MOST_FOR_NORMAL = 700
+# A short ADAM run for starts that Levenberg-Marquardt cannot use.
+SHORT_STEPS, SHORT_RATE, SHORT_SAMPLES = 1000, 2e-2, 256
+# Huber's loss is quadratic up to this many standard deviations.
+HUBER, HUBER_ROUNDS = 1.345, 4
+ITERATIONS, ROUGH_ITERATIONS = 200, 30
+# So many Stribeck curves are tried beside the one that the race found; of all starts so many go on to the end.
+CURVES, FINALISTS = 4, 3
+# With more joints than this, a fit of accelerations begins at one of torques too.
+FEW_JOINTS = 3
+# A number has lost its effect when the squared slopes in it are this share of what they were.
+LOST_EFFECT = 1e-4
+
+
+@dataclass(frozen=True)
+class Found:
+    """The θ that was found, the losses on the way, and how it went, in words."""
+
+    theta: Float[np.ndarray, " p"]
+    loss: float
+    history: tuple[float, ...]
+    converged: bool
+    notes: tuple[str, ...]
+    rows: tuple[Rows, ...]  # all fitted data, outliers weighted down
+
+    @property
+    def finite(self) -> bool:
+        """Whether there is a model at all."""
+        return bool(np.isfinite(self.loss))
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be fitted: training part, validation part, and both; from which starts.
+
+    The parts and `whole` are samples as they are, `rows` what the last steps see of both.
+    """
+
+    loss: str
+    free: Unknowns
+    train: Batch
+    validation: Batch
+    rows: tuple[Rows, ...]  # of both
+    whole: Batch
+    starts: Float[np.ndarray, "starts p"]
+    prior: Float[np.ndarray, " p"] | None  # where numbers go that the data do not determine
+    seed: int
+    robust: bool = False
+    torque: Float[np.ndarray, " n"] | None = None  # what torque residuals are multiplied with; None for networks
+    rough: bool = False  # another loss goes on from what is found: no more than a good start is needed
+
+
+def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE) -> Found:
+    """The paper's way, from the first start."""
+    run = gradient.descend(task.loss, task.free, task.whole, task.starts[:1], steps, rate, task.seed)
+    notes = ()
+    if any(rows.low_pass for rows in task.rows):
+        notes = ("ADAM compares single samples of smoothed motion; methods auto and lm filter their equations",)
+    if not run.converged[0]:
+        notes = (*notes, f"ADAM still made progress after {steps} steps; give more steps, or method=auto")
+    return _found(task, run, 0, notes)
+
+
+def by_least_squares(task: Task, iterations: int = ITERATIONS) -> Found:
+    """Levenberg-Marquardt from the first start."""
+    return _finish(task, task.starts[:1], (), (), iterations)
+
+
+def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
+    """All starts at once on a part of the data, the best by validation kept, then all data."""
+    if task.free.size > MOST_FOR_NORMAL:
+        return _by_long_adam(task)
+    iterations = min(iterations, ROUGH_ITERATIONS) if task.rough else iterations
+    most = max(RACE, RACE_ROWS * task.free.size // task.train.q.shape[1])
+    small = task.train.take(_even(len(task.train.q), most))
+    race = problem(task.loss, task.free, small, len(task.starts))
+    run, notes = _with_adam(task, small, race, minimise(race, task.starts, iterations), iterations)
+    if not np.isfinite(run.loss).any():
+        return _found(task, run, 0, ("the loss is not finite at any start",))
+    checked = problem(
+        task.loss, task.free, task.validation.take(_even(len(task.validation.q), VALIDATED)), len(run.theta)
+    )
+    order = _ranked(run.loss, checked.loss(run.theta))
+    ends = run.theta[order[:1]]
+    if any(rows.low_pass for rows in task.rows):  # another loss than that of the race: its minimum may be elsewhere
+        revived = _revived(race, ends[0], task.starts[order[0]])
+        ends = np.concatenate([ends, revived[None], run.theta[order[1:2]], *_other_curves(task, ends[0])])
+    return _finish(task, ends, run.history, notes, iterations)
+
+
+def _ranked(loss: Float[np.ndarray, " starts"], validation: Float[np.ndarray, " starts"]) -> np.ndarray:
+    """The starts from the best to the worst by validation; after them those that fit their own data far worse.
+
+    The validation part may be short and calm. A model that explains nothing can look good there.
+    """
+    finite = np.isfinite(validation) & np.isfinite(loss)
+    behind = ~(loss <= BEHIND * np.nanmin(loss) + FLOOR)
+    return np.lexsort((np.where(finite, validation, np.inf), behind, ~finite))
+
+
+def _revived(problem: Problem, theta: Float[np.ndarray, " p"], start: Float[np.ndarray, " p"]) -> np.ndarray:
+    """θ with those numbers back at the start that have lost all effect on the way, as the extent of a flat body.
+
+    No slope leads out of there.
+    """
+    now, before = (np.einsum("spp->sp", problem.normal(each[None]).matrix)[0] for each in (theta, start))
+    return np.where(now < LOST_EFFECT * before, start, theta)
+
+
+def _other_curves(task: Task, theta: Float[np.ndarray, " p"]) -> list[Float[np.ndarray, "1 p"]]:
+    """The same θ with other dry friction; the trajectory loss, which goes on from a rough fit, tries its own."""
+    if task.rough:
+        return []
+    return [each[None] for each in with_other_friction(task.free, with_given_friction(task.free, theta), CURVES)]
+
+
+def _even(count: int, most: int) -> np.ndarray | slice:
+    return slice(None) if count <= most else np.linspace(0, count - 1, most).astype(int)
+
+
+def _lowest(run: Descent) -> Bool[np.ndarray, " starts"]:
+    """Which starts came to the lowest loss."""
+    return np.isfinite(run.loss) & (run.loss <= 1.01 * run.loss.min() + FLOOR)
+
+
+def _agree(run: Descent) -> int:
+    """How many starts came to the lowest loss."""
+    return int(_lowest(run).sum())
+
+
+def _settled(run: Descent) -> bool:
+    """Whether several starts came to the lowest loss, and not only because they were stopped on the way."""
+    return _agree(run) > 1 and bool(run.converged[_lowest(run)].any())
+
+
+def _with_adam(
+    task: Task, small: Batch, race: Problem, run: Descent, iterations: int
+) -> tuple[Descent, tuple[str, ...]]:
+    """Where the starts do not agree, a short ADAM run may bring them into the valley."""
+    count = len(task.starts)
+    if task.rough or count < 2 or _settled(run) or run.loss.min() < FLOOR:
+        return run, (f"{_agree(run)} of {count} starts came to the lowest loss",)
+    few = small.take(_even(len(small.q), SHORT_SAMPLES))
+    warm = gradient.descend(task.loss, task.free, few, task.starts, SHORT_STEPS, SHORT_RATE, task.seed, SHORT_SAMPLES)
+    again = minimise(race, warm.theta, iterations)
+    better = again.loss < run.loss
+    both = Descent(
+        np.where(better[:, None], again.theta, run.theta),
+        np.where(better, again.loss, run.loss),
+        np.where(better, again.converged, run.converged),
+        (*run.history, *np.fmin(again.history, run.history[-1]).tolist()),
+    )
+    return both, (f"{_agree(both)} of {count} starts came to the lowest loss, after ADAM",)
+
+
+def _by_long_adam(task: Task) -> Found:
+    """Many numbers, as of a network: ADAM from every start, the best by validation."""
+    run = gradient.descend(task.loss, task.free, task.train, task.starts[:2], seed=task.seed)
+    checked = problem(
+        task.loss, task.free, task.validation.take(_even(len(task.validation.q), VALIDATED)), len(run.theta)
+    )
+    validation = np.where(np.isfinite(run.loss), checked.loss(run.theta), np.inf)
+    return _found(task, run, int(np.argmin(validation)), ())
+
+
+def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...], iterations: int) -> Found:
+    """All data, from the best θ; outliers weighted down where asked; what is not determined goes back to the prior."""
+    rows, theta = task.rows, _with_torque(task, theta, iterations)
+    if len(theta) > FINALISTS:
+        heat = minimise(problem(task.loss, task.free, rows, len(theta)), theta, min(iterations, ROUGH_ITERATIONS))
+        theta, history = heat.theta[np.argsort(heat.loss)[:FINALISTS]], (*history, *heat.history)
+    whole = problem(task.loss, task.free, rows, len(theta))
+    run = minimise(whole, theta, iterations).only_best()
+    for _ in range(HUBER_ROUNDS if task.robust and np.isfinite(run.loss[0]) else 0):
+        rows = tuple(without_outliers(task, each, run.theta[0]) for each in task.rows)
+        whole = problem(task.loss, task.free, rows, 1)
+        run = minimise(whole, run.theta, iterations)
+    arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
+    if task.prior is not None and np.isfinite(run.loss[0]) and not _has_network(task) and not task.rough:
+        theta = pull_back(whole, run.theta[0], task.prior, expected(task.free))
+        run = replace(run, theta=theta[None], loss=whole.loss(theta[None]))
+    if not arrived and not task.rough:
+        notes = (
+            *notes,
+            f"Levenberg-Marquardt still made progress after {iterations} iterations; give more data, or learn less",
+        )
+    found = _found(task, run, 0, notes)
+    return replace(found, history=(*history, *run.history), converged=arrived or task.rough, rows=rows)
+
+
+def _has_network(task: Task) -> bool:
+    """Whether a network is learned: it has no prior to go back to, and the way there would take longer than the fit."""
+    parts = jax.tree.leaves(task.free.tree, is_leaf=lambda part: isinstance(part, Network))
+    return any(isinstance(part, Network) for part in parts)
+
+
+def _with_torque(task: Task, theta: Float[np.ndarray, "starts p"], iterations: int) -> Float[np.ndarray, "more p"]:
+    """For the accelerations of an arm one more start: where the torque loss leads from the first.
+
+    Torques are linear in the inertias. Accelerations are not, and those of many joints have many minima.
+    """
+    if task.torque is None or task.loss != "acceleration" or len(task.torque) <= FEW_JOINTS:
+        return theta
+    rows = [each.scaled(task.torque) for each in task.rows]
+    near = minimise(problem("torque", task.free, rows, 1), task.starts[:1], iterations)
+    return np.concatenate([theta, near.theta]) if np.isfinite(near.loss[0]) else theta
+
+
+def _found(task: Task, run: Descent, which: int, notes: tuple[str, ...]) -> Found:
+    return Found(run.theta[which], float(run.loss[which]), run.history, bool(run.converged[which]), notes, task.rows)
+
+
+def without_outliers(task: Task, rows: Rows, theta: Float[np.ndarray, " p"]) -> Rows:
+    """The same rows with residuals beyond Huber's limit weighted down, by each joint's own spread."""
+    wrong = residuals(task.loss, task.free, rows, theta)
+    spread = 1.4826 * np.median(np.abs(wrong[rows.weight.any(axis=1)]), axis=0)
+    share = HUBER * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
+    return rows.weighted(np.sqrt(np.minimum(share, 1.0)))

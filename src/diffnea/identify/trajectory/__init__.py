@@ -1,0 +1,1 @@
+"""The trajectory loss: windows rolled out by multiple shooting."""

@@ -1,0 +1,118 @@
+"""Zeros of single recordings: an encoder that was set anew moves all positions of its recording.
+
+Such a recording pulls the model's zero and its gravity away from what all others say. So each recording's own zero is
+estimated with the model held, and the few that stand out are moved to where the others are. A model is then of the zero
+that most recordings share.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.identify.trajectory.segments import WINDOWS
+from diffnea.identify.trajectory.shooting import Shooting, shots
+from diffnea.identify.trajectory.window_weights import weights
+
+# With fewer recordings nothing says which of them stands out.
+LEAST_RECORDINGS = 3
+# A zero is expected within this share of the joint's spread, and never moves further in a step.
+USUAL = 0.05
+# It is moved where the recording's errors fall to this share of what they are with the zero of the others.
+STANDS_OUT = 0.5
+# Errors below this share of the spread are no errors: a recording at rest says nothing of its zero.
+LEAST_ERROR = 1e-3
+ITERATIONS, DIFFERENCE = 4, 1e-4
+
+Zeros = Mapping[str, Float[np.ndarray, " n"]]
+
+
+def own_zeros(
+    free: Unknowns,
+    theta: Float[np.ndarray, " p"],
+    tracks: Sequence[Track],
+    spread: Float[np.ndarray, " n"],
+    steps: int,
+    every: int,
+) -> Zeros:
+    """What is to be added to the positions of recordings whose zero stands out, by name."""
+    names = list(dict.fromkeys(track.name for track in tracks))
+    if len(names) < LEAST_RECORDINGS:
+        return {}
+    found = {}
+    for name in names:
+        own = [track for track in tracks if track.name == name]
+        cut = shots(own, free, steps, spread, np.ones(2 * len(spread)), WINDOWS, every)
+        if cut is not None:
+            found[name] = _Recording(Shooting(free, cut, cut.measured.size), theta, spread)
+    zeros = {name: each.zero() for name, each in found.items()}
+    if not zeros:
+        return {}
+    common = np.median(np.stack(list(zeros.values())), axis=0)
+    return {name: zeros[name] - common for name, each in found.items() if each.stands_out(zeros[name], common)}
+
+
+def moved(tracks: Sequence[Track], zeros: Zeros) -> list[Track]:
+    """The same recordings, all with one zero."""
+    return [
+        replace(track, q=track.q + zeros[track.name], measured=track.measured + zeros[track.name])
+        if track.name in zeros
+        else track
+        for track in tracks
+    ]
+
+
+def said(zeros: Zeros, joints: Sequence[str]) -> list[str]:
+    """One sentence a recording that was moved."""
+    sentences = []
+    for name, zero in zeros.items():
+        each = ", ".join(f"{joint} {value:+.3g}" for joint, value in zip(joints, zero, strict=True))
+        sentences.append(f"the zero of {name} differs from the other recordings'; moved by {each} (rad or m)")
+    return sentences
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """The windows of one recording, from their smoothed starts."""
+
+    problem: Shooting
+    theta: Float[np.ndarray, " p"]
+    spread: Float[np.ndarray, " n"]
+
+    def wrong(self, zero: Float[np.ndarray, " n"]) -> Float[np.ndarray, "time window n"]:
+        """The errors with all positions moved by this."""
+        cut = self.problem.shots
+        starts = cut.x0 + np.concatenate([zero, np.zeros_like(zero)])
+        return self.problem.positions(self.theta, starts) - (cut.measured + zero)
+
+    def zero(self) -> Float[np.ndarray, " n"]:
+        """Where its windows are predicted best: Gauss-Newton, each window one measurement, held at none."""
+        usual = USUAL * self.spread
+        zero = np.zeros_like(self.spread)
+        for _ in range(ITERATIONS):
+            wrong = self.wrong(zero)
+            weight = weights(wrong, self.spread)
+            if weight is None:
+                return np.zeros_like(self.spread)
+            weight = np.minimum(weight, 1 / (LEAST_ERROR * self.spread))
+            aside = [self.wrong(zero + DIFFERENCE * unit) for unit in np.diag(usual)]
+            counted = weight > 0
+            slopes = np.stack([np.where(counted, weight * (each - wrong) / DIFFERENCE, 0.0) for each in aside], -1)
+            slopes = slopes.reshape(-1, len(zero))
+            rest = np.where(counted, weight * wrong, 0.0).reshape(-1)
+            matrix = slopes.T @ slopes / len(wrong) + np.eye(len(zero))
+            step = -np.linalg.solve(matrix, slopes.T @ rest / len(wrong) + zero / usual)
+            zero = zero + usual * np.clip(np.nan_to_num(step), -1.0, 1.0)
+        return zero
+
+    def error(self, zero: Float[np.ndarray, " n"]) -> float:
+        """The usual error of a window, mean over the joints by its logarithm."""
+        each = np.median(np.sqrt(np.mean(np.square(self.wrong(zero)), axis=0)), axis=0) / self.spread
+        return float(np.exp(np.mean(np.log(np.maximum(each, LEAST_ERROR)))))
+
+    def stands_out(self, zero: Float[np.ndarray, " n"], common: Float[np.ndarray, " n"]) -> bool:
+        """Whether it is predicted far better with a zero of its own than with that of the others."""
+        return self.error(zero) < STANDS_OUT * self.error(common)

@@ -1,0 +1,174 @@
+"""Trajectories as least squares: windows of a recording rolled out, each from a start state that is estimated too.
+
+Multiple shooting. A window's residuals depend on θ and on its own start. Sensitivities travel along with the roll-out,
+`S⁺ = A S + [B 0]` with A and B the step's derivatives, and the normal equations are summed on the way. Each window's
+start is then eliminated (Schur complement), so that the system solved is only as large as θ.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.problem.residuals import Form
+from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.unknowns import Unknowns, late
+from diffnea.identify.trajectory.segments import HUBER, Group, courses, groups, rows
+
+FEW_WINDOWS, MOST_WINDOWS = 64, 384
+
+
+class Shots(NamedTuple):
+    """Windows of measured motion: start states as smoothed, commands and positions in time, and weights."""
+
+    x0: Any  # (window, 2n): position and velocity
+    u: Any  # (time, window, late, n)
+    measured: Any  # (time, window, n), from the start on
+    weight: Any  # (time, window, n): one over the usual size of a residual; 0 leaves a window out
+    hold: Any  # (2n,): how firmly a start state is held at its smoothed value
+    dt: Any  # (window,)
+
+
+class Sums(NamedTuple):
+    """The normal equations of all windows: of θ, of each start, and between them."""
+
+    loss: Any
+    theta: Any  # (p, p)
+    cross: Any  # (window, p, 2n)
+    start: Any  # (window, 2n, 2n)
+    g_theta: Any
+    g_start: Any  # (window, 2n)
+
+
+@dataclass(frozen=True)
+class Shooting:
+    """A trajectory problem: the windows, and what is free."""
+
+    free: Unknowns
+    shots: Shots
+    rows: int
+
+    def loss(self, theta: np.ndarray, x0: np.ndarray) -> float:
+        """The mean Huber loss of all residuals; not finite where a window is not."""
+        weight = self.shots.weight
+        size = np.where(weight > 0, np.abs(weight * (self.positions(theta, x0) - self.shots.measured)), 0.0)
+        each = np.where(size <= HUBER, size**2, 2 * HUBER * size - HUBER**2)
+        return float(np.sum(each) + np.sum(self._held(x0) ** 2)) / self.rows
+
+    def sums(self, theta: np.ndarray, x0: np.ndarray) -> Sums:
+        """Loss and normal equations."""
+        p, hold = len(theta), np.asarray(self.shots.hold)
+        columns = p + len(hold) + 1
+        total, of_windows, loss = np.zeros((columns, columns)), np.zeros((len(x0), columns, len(hold) + 1)), 0.0
+        for group, _, found in rows(self._form, jnp.asarray(theta), self._leaves, x0, self._groups):
+            flat = found.reshape(-1, columns)
+            total += flat.T @ flat
+            each = found.reshape(len(found), -1, columns)
+            of_windows[group.windows] += (np.swapaxes(each, 1, 2) @ each[:, :, p:])[: _count(group)]
+            square = flat[:, -1] ** 2
+            loss += np.sum(np.where(square <= HUBER**2, square, 2 * square - HUBER**2))
+        held = self._held(x0)
+        parts = Sums(
+            loss + np.sum(held**2),
+            total[:p, :p],
+            of_windows[:, :p, :-1],
+            of_windows[:, p:-1, :-1] + np.diag(hold**2),
+            total[:p, -1],
+            of_windows[:, p:-1, -1] + held * hold,
+        )
+        return Sums(*(part / self.rows for part in parts))
+
+    def positions(self, theta: np.ndarray, x0: np.ndarray) -> Float[np.ndarray, "time window n"]:
+        """The positions of every window."""
+        found = courses(self._form, jnp.asarray(theta), self._leaves, x0, self._groups)
+        return self._together((group, k, np.asarray(part)) for group, k, part in found)
+
+    def reduced_rows(self, theta: np.ndarray, x0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Residuals `(window, time, n)` and their slopes in θ `(window, time, n, p)` once the starts follow θ."""
+        found = self._together(rows(self._form, jnp.asarray(theta), self._leaves, x0, self._groups))
+        found = np.moveaxis(found, 1, 0)
+        windows, times, n = found.shape[:3]
+        flat, p = found.reshape(windows, times * n, -1), len(theta)
+        by_theta, by_start = flat[:, :, :p], flat[:, :, p:-1]
+        turned = np.swapaxes(by_start, 1, 2)
+        follow = np.linalg.solve(turned @ by_start + np.diag(self.shots.hold**2), turned @ by_theta)
+        return found[..., -1], (by_theta - by_start @ follow).reshape(windows, times, n, p)
+
+    def _held(self, x0: np.ndarray) -> Float[np.ndarray, "window two_n"]:
+        """How far the starts are from their smoothed values; a window that is left out is not held."""
+        return (x0 - self.shots.x0) * self.shots.hold * (self.shots.weight[0, :, :1] > 0)
+
+    def _together(self, found) -> np.ndarray:
+        """Pieces as one array `(time, window, …)`."""
+        times, windows = self.shots.measured.shape[:2]
+        whole = np.zeros(0)
+        for group, k, part in found:
+            if not whole.size:
+                steps = part.shape[1]
+                whole = np.zeros((-(-times // steps) * steps, windows, *part.shape[2:]))
+            place = slice(k * part.shape[1], (k + 1) * part.shape[1])
+            whole[place, group.windows] = np.moveaxis(part[: _count(group)], 0, 1)
+        return whole[:times]
+
+    @cached_property
+    def _groups(self) -> list[Group]:
+        return groups(self.shots.u, self.shots.measured, self.shots.weight, self.shots.dt)
+
+    @cached_property
+    def _form(self) -> Form:
+        _, structure, masks = self.free.nameless()
+        return Form.of("acceleration", structure, masks)
+
+    @cached_property
+    def _leaves(self) -> list[Any]:
+        return [jnp.asarray(leaf) for leaf in self.free.nameless()[0]]
+
+
+def _count(group: Group) -> int:
+    return group.windows.stop - group.windows.start
+
+
+def shots(
+    tracks: Sequence[Track],
+    free: Unknowns,
+    steps: int,
+    sizes: Float[np.ndarray, " n"],
+    hold: Float[np.ndarray, " two_n"],
+    most: int = MOST_WINDOWS,
+    every: int = 1,
+    seed: int | None = None,
+) -> Shots | None:
+    """Windows of so many steps, side by side; while they are few, after them others in between; None if none fit.
+
+    Of more than `most` an even choice is taken, or any, drawn by the seed. A step is `every` samples, with the mean of
+    their commands.
+    """
+    length = steps * every
+    places = side_by_side(tracks, length)
+    for quarter in (2, 1, 3):
+        places += side_by_side(tracks, length, quarter * length // 4) if len(places) < FEW_WINDOWS else []
+    if not places:
+        return None
+    chosen = [places[i] for i in _choice(len(places), most, seed)]
+    commands = [track.commands(late(free)) for track in tracks]
+    u = np.stack([commands[k][s : s + length] for k, s in chosen], axis=1)
+    u = u.reshape(steps, every, *u.shape[1:]).mean(axis=1)
+    measured = np.stack([tracks[k].measured[s : s + length : every] for k, s in chosen], axis=1)
+    x0 = np.stack([np.concatenate([tracks[k].q[s], tracks[k].qd[s]]) for k, s in chosen])
+    weight = np.broadcast_to(1 / sizes, measured.shape)
+    return Shots(x0, u, measured, weight, 1 / hold, np.array([every * (tracks[k].dt or 0.0) for k, _ in chosen]))
+
+
+def _choice(count: int, most: int, seed: int | None) -> np.ndarray:
+    if seed is None:
+        return np.unique(np.linspace(0, count - 1, most).astype(int))
+    return np.sort(np.random.default_rng(seed).permutation(count)[:most])
+
+
+def side_by_side(tracks: Sequence[Track], steps: int, first: int = 0) -> list[tuple[int, int]]:
+    """Track and sample at which each window begins, none over another."""
+    return [(k, s) for k, track in enumerate(tracks) for s in range(first, len(track) - steps, steps)]
