@@ -3,6 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -15,11 +16,13 @@ from diffnea.formats.description import (
     Description,
     RobotFileError,
     assemble,
+    attached,
     check_physical,
     copies_note,
     describe,
     massless_note,
     revise,
+    tips,
 )
 from diffnea.formats.locking import lock as locked
 from diffnea.formats.locking import places, unlock
@@ -99,6 +102,44 @@ def save_robot(
     if back.joint_names != robot.joint_names:
         order = ", ".join(back.joint_names)
         warnings.warn(f"{path}: MJCF numbers joints depth first, so q comes back as {order}", stacklevel=2)
+
+
+def fixed_parts(robot: Robot) -> np.ndarray:
+    """What the robot's file has rigidly fixed to each moving link, locked joints included: (n, 10) parameters."""
+    if robot.source is None:
+        return np.zeros((robot.num_links, 10))
+    source = robot.source
+    return attached(locked(_read(source.text, source.path, source.format, allow_unphysical=True), source.locked))
+
+
+def flange(robot: Robot, link: str) -> tuple[str, np.ndarray]:
+    """The last link that the file's fixed joints join to a moving link, and its 4 × 4 pose in that link's frame.
+
+    What hangs on a locked joint, as a finger, is not on the way.
+    """
+    if robot.source is None:
+        return link, np.eye(4)
+    source = robot.source
+    description = _read(source.text, source.path, source.format, allow_unphysical=True)
+    for name, _ in source.locked:  # cut there: its child is another link's business
+        kept = tuple(joint for joint in description.joints if joint.name != name)
+        gone = _below(description, name)
+        description = replace(
+            description,
+            links=tuple(each for each in description.links if each.name not in gone),
+            joints=tuple(joint for joint in kept if joint.parent not in gone and joint.child not in gone),
+        )
+    return tips(description)[link]
+
+
+def _below(description: Description, joint: str) -> set[str]:
+    """The links that a joint moves."""
+    found = {each.child for each in description.joints if each.name == joint}
+    while True:
+        more = {each.child for each in description.joints if each.parent in found} - found
+        if not more:
+            return found
+        found |= more
 
 
 def _kind(text: bytes) -> str:

@@ -196,6 +196,33 @@ def assemble(description: Description, source: Source | None = None) -> Robot:
     )
 
 
+def attached(description: Description) -> np.ndarray:
+    """What is rigidly fixed to each moving link, in that link's frame: (n, 10) parameters, zero where nothing is."""
+    merged = _merge(description)
+    inertia = np.zeros((len(merged.joints), 4, 4))
+    carriers = {joint.child for joint in merged.joints}
+    for link in description.links:
+        owner = merged.owner[link.name]
+        if owner >= 0 and link.name not in carriers:
+            inertia[owner] += _moved(link.inertia, merged.pose[link.name])
+    return _parameters(inertia)
+
+
+def tips(description: Description) -> dict[str, tuple[str, np.ndarray]]:
+    """For each moving link the last body that fixed joints of the file join to it, and that one's pose in it.
+
+    Frames without mass, as a tool's centre point, are not bodies.
+    """
+    merged = _merge(description)
+    heavy = {link.name for link in description.links if link.inertia[3, 3] > 0}
+    last = {i: joint.child for i, joint in enumerate(merged.joints)}
+    for joint in _outwards(description, _root(description)):
+        owner = merged.owner[joint.child]
+        if joint.kind == "fixed" and owner >= 0 and joint.child in heavy:
+            last[owner] = joint.child
+    return {merged.joints[i].child: (name, merged.pose[name]) for i, name in last.items()}
+
+
 def _merge(description: Description) -> _Merged:
     moving: list[Joint] = []
     root = _root(description)

@@ -18,16 +18,18 @@ from diffnea.identify.friction.prandtl_fit import slipping
 from diffnea.identify.judge.held_out import HeldOut, held_out
 from diffnea.identify.judge.score import Windows, constant_velocity, score, standing_still, torque_nmse, windows
 from diffnea.identify.judge.verdict import MOST_NOISE, Metrics, Verdict, another_robot, judge
+from diffnea.identify.options import Options
 from diffnea.identify.precision import double_precision, is_double
 from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.parameter import places
+from diffnea.identify.problem.prior import Prior, prior
 from diffnea.identify.problem.tracks import Data, Split, Track, batch, equations, split
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import Watch, stage, watched
 from diffnea.identify.solve import multistart as search
 from diffnea.identify.solve.linear import FRICTION, regress
-from diffnea.identify.solve.shrinkage import shrunk
-from diffnea.identify.solve.starts import near, random_starts, settled
+from diffnea.identify.solve.starts import expected, near, random_starts, settled
 from diffnea.identify.trajectory import chains as trajectory
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot
@@ -114,6 +116,7 @@ def fit(
     links: Iterable[str] | None = None,
     joints: Iterable[str] | None = None,
     known: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     progress: Watch | None = None,
 ) -> Fit:
     """Learn a model from recordings or samples, and judge it on a part that is kept back, or on `test`.
@@ -131,7 +134,22 @@ def fit(
     with double_precision(), np.errstate(all="ignore"), watched(progress):  # what is not finite ends in the verdict
         names = [None if given is None else tuple(given) for given in (links, joints)]
         chosen = _Chosen(names[0], names[1], dict(known or {}))
-        plan = _Plan(robot, data, learn, actuator, method, loss, start, seed, test, robust, starts, steps, chosen)
+        plan = _Plan(
+            robot,
+            data,
+            learn,
+            actuator,
+            method,
+            loss,
+            start,
+            seed,
+            test,
+            robust,
+            starts,
+            steps,
+            chosen,
+            options or Options(),
+        )
         found = plan.run()
     if not is_double():
         single_precision = partial(jax.tree.map, lambda leaf: jnp.asarray(np.asarray(leaf), jnp.float32))
@@ -193,6 +211,7 @@ class _Plan:
     starts: int | None
     steps: int | None
     chosen: _Chosen
+    options: Options
 
     def run(self) -> Fit:
         key = jax.random.key(self.seed)
@@ -212,9 +231,6 @@ class _Plan:
             return self._linear(free, parts, before, weight)
         with stage("searching"):
             found = self._search(self._task(free, parts, weight))
-        if found.finite and self._trusting(free, parts):
-            with stage("weighing the robot file"):
-                found = shrunk(found, free, parts.fitted, weight, self.loss)
         if not found.finite:
             problems = ["the loss is not finite at any start; look at the data and at the start's numbers"]
         return self._result(free, parts, before, found, weight, problems)
@@ -268,8 +284,9 @@ class _Plan:
             rows=equations(parts.fitted, most, weight),
             whole=batch(parts.fitted, most, weight),
             starts=draw(free, self.seed, count),
-            prior=self._prior(free),
+            prior=self._file_prior(free, parts),
             seed=self.seed,
+            options=self.options.solve,
             robust=bool(self.robust),
             torque=self._torque_weight(free, parts),
             rough=self.loss == "trajectory" and self._prior(free) is not None,
@@ -287,13 +304,23 @@ class _Plan:
         motion = {name: with_ways(getattr(parts, name), before.actuator, slip) for name in names}
         return replace(parts, **motion, slip=tuple(slip.lengths.tolist()), hold=slip.hold)
 
-    def _trusting(self, free: Unknowns, parts: Split) -> bool:
-        """Whether the robot file may be worth something beside the data: torques of recordings, from its numbers."""
-        return self.loss == "torque" and parts.timed and self._prior(free) is not None and "inertia" in free.learned
-
     def _prior(self, free: Unknowns) -> np.ndarray | None:
         """The robot as given, where it may be known."""
         return free.start if self.start == "nominal" and isinstance(self.given, Robot) else None
+
+    def _file_prior(self, free: Unknowns, parts: Split) -> Prior | None:
+        """The robot file as a prior, where it may be known; a network has none."""
+        torque = self._torque_weight(free, parts)
+        if self._prior(free) is None or torque is None:
+            return None
+        width = self.options.solve.weak_width * expected(free, 1 / torque)
+        width[places(free.parameters, kind="network")] = np.inf
+        positive = np.array([each.positive for each in free.parameters], bool)
+        body = places(free.parameters, kind="inertia").reshape(-1, 10)
+        dry = [places(free.parameters, part="Stribeck", leaf=leaf) for leaf in ("raw_static", "raw_kinetic")]
+        tied = np.stack(dry, axis=1) if len(dry[0]) == len(dry[1]) else np.zeros((0, 2), int)
+        width[tied[:, 0]] = self.options.solve.ratio_width
+        return prior(free.start, width, positive, tied, body, self.options.solve.strength)
 
     def _torque_weight(self, free: Unknowns, parts: Split) -> np.ndarray | None:
         """For a robot, what residuals of torque are multiplied with."""

@@ -13,6 +13,18 @@ class ProblemOptions:
 class SolveOptions:
     """The search for θ."""
 
+    iterations: int = 200  # of Levenberg-Marquardt, at most; it stops by itself long before
+    heat_iterations: int = 30  # before the best of several starts goes on
+    huber: float = 1.345  # standard deviations up to which Huber's loss is quadratic: 95 % efficient for a Gaussian
+    evidence_rounds: int = 30  # of noise, strengths and θ in turn, at most
+    settled: float = 0.05  # they have settled when no logarithm moves by more
+    strength: float = 10.0  # of the prior at first: bodies within a third of the file's; evidence moves it
+    strength_shape: float = 2.0  # of the Gamma distribution of strengths over links: the smaller, the freer is each
+    least_strength: float = 0.1  # below, log-Cholesky numbers can run away
+    most_strength: float = 1e4  # no file is better than 1 %
+    weak_width: float = 3.0  # expected distance of numbers that are no body's, in moderate changes
+    ratio_width: float = 0.5  # of the logarithm of static by kinetic friction, which is seldom beyond 2
+
 
 @dataclass(frozen=True)
 class TrajectoryOptions:

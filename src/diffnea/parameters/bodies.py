@@ -47,7 +47,7 @@ def bodies(robot: Robot, nearest: bool) -> list[Body]:
         where = f'robot "{robot.name}": link "{name}"'
         if not np.all(np.isfinite(parameters)):
             raise ValueError(f"{where}: its inertia is not finite; give it a physical one")
-        reason = _impossible(parameters, eps)
+        reason = impossible(parameters, eps)
         if reason and not nearest:
             raise ValueError(f"{where}: {reason}; give it a physical inertia, or take the nearest with nearest=True")
         body = _projected(parameters, typical.length) if reason else _body(parameters)
@@ -69,7 +69,7 @@ def _body(parameters: np.ndarray) -> Body:
     return Body(mass, centre, _second(parameters) - np.outer(first, centre))
 
 
-def _impossible(parameters: np.ndarray, eps: float) -> str | None:
+def impossible(parameters: np.ndarray, eps: float) -> str | None:
     """Why no body has this inertia; what a file's digits round off is forgiven, as when it is read."""
     mass, centre, second = _body(parameters)
     if mass < 0:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 from diffnea.formats.urdf import matrix_rpy
 from diffnea.parameters import bounds
 from diffnea.parameters.angles import rotation
-from diffnea.parameters.bodies import bodies, scale
+from diffnea.parameters.bodies import bodies, impossible, scale
 from diffnea.parameters.bounds import bounded
 from diffnea.parameters.inertia import FORMS, inertia, numbers
 from diffnea.robot import Robot
@@ -45,6 +45,7 @@ class VirtualRobot(eqx.Module):
     armature_scale: Float[Array, " n"]
     mass_scale: Float[Array, ""]  # typical mass and length of a link
     length_scale: Float[Array, ""]
+    carried: Inertia | None  # what is fixed to each link and stays as it is; the numbers are of the rest
     form: str = eqx.field(static=True)
     decoded: Decoded = eqx.field(static=True)
 
@@ -53,7 +54,12 @@ class VirtualRobot(eqx.Module):
         return decode(self)
 
 
-def encode(robot: Robot, inertia: str = "log-cholesky", nearest: bool = False) -> VirtualRobot:
+def encode(
+    robot: Robot,
+    inertia: str = "log-cholesky",
+    nearest: bool = False,
+    carried: Float[np.ndarray, "n 10"] | None = None,
+) -> VirtualRobot:
     """The numbers of a robot; `decode` gives the robot back to 1e-10 of each link's largest moment.
 
     A link with a singular pseudo-inertia (point, rod, disc) is taken as the nearest body with extent: its second
@@ -62,6 +68,9 @@ def encode(robot: Robot, inertia: str = "log-cholesky", nearest: bool = False) -
     round off (1e-4 of the moments about the centre of mass, as in `load_robot`) is clipped away. Any other inertia
     that no body has raises, unless `nearest` projects it: the eigenvalues of its pseudo-inertia are clipped.
 
+    What is `carried`, inertial parameters of bodies fixed to the links, stays as it is: the numbers are of the rest of
+    each link. Where no body is left without it, a link carries nothing.
+
     Armature and zero positions are decoded only where they are learned. A joint without armature then starts from 0.1 %
     of a typical inertia.
     """
@@ -69,7 +78,8 @@ def encode(robot: Robot, inertia: str = "log-cholesky", nearest: bool = False) -
         raise ValueError(f'inertia is "{inertia}"; use {" or ".join(FORMS)}')
     dtype, count = robot.inertia.mass.dtype, robot.num_joints
     eps = float(np.finfo(dtype).eps)
-    rows = [_numbers(robot, i, inertia, body, eps) for i, body in enumerate(bodies(robot, nearest))]
+    own, fixed = _apart(robot, carried)
+    rows = [_numbers(robot, i, inertia, body, eps) for i, body in enumerate(bodies(own, nearest))]
     typical = scale(robot)
     rotors, rotor_scale = _rotors(robot, typical.mass, typical.length)
     steps = _steps(robot)
@@ -85,9 +95,22 @@ def encode(robot: Robot, inertia: str = "log-cholesky", nearest: bool = False) -
         armature_scale=jnp.asarray(rotor_scale, dtype),
         mass_scale=jnp.asarray(typical.mass, dtype),
         length_scale=jnp.asarray(typical.length, dtype),
+        carried=fixed,
         form=inertia,
         decoded=Decoded(every, every, (False,) * count, (False,) * count),
     )
+
+
+def _apart(robot: Robot, carried: np.ndarray | None) -> tuple[Robot, Inertia | None]:
+    """The robot without what its links carry, and that; None where nothing is carried."""
+    if carried is None or not np.any(carried):
+        return robot, None
+    total = np.asarray(robot.inertia.parameters, float)
+    eps = float(np.finfo(robot.inertia.mass.dtype).eps)
+    bodily = np.array([row[0] > 0 and impossible(row, eps) is None for row in total - carried], bool)
+    fixed = jnp.asarray(np.where(bodily[:, None], carried, 0.0), robot.inertia.mass.dtype)
+    own = replace(robot, inertia=Inertia.from_parameters(robot.inertia.parameters - fixed))
+    return own, Inertia.from_parameters(fixed)
 
 
 def _numbers(robot: Robot, i: int, form: str, body: Any, eps: float) -> np.ndarray:
@@ -125,15 +148,16 @@ def decode(virtual: VirtualRobot) -> Robot:
     turning = tuple(own.tree.revolute.tolist())
     return replace(
         own,
-        inertia=_rows(decoded.inertia, own.inertia, partial(_inertias, virtual.form, virtual.inertia)),
+        inertia=_rows(decoded.inertia, own.inertia, partial(_inertias, virtual.form, virtual.inertia, virtual.carried)),
         placement=_rows(decoded.calibration, placement, partial(_zeroed, turning, placement, own.axis, virtual.zero)),
         armature=_rows(decoded.armature, own.armature, partial(_armatures, virtual.armature, virtual.armature_scale)),
     )
 
 
 @partial(jax.jit, static_argnums=0)
-def _inertias(form: str, numbers: Float[Array, "n 10"]) -> Inertia:
-    return jax.vmap(lambda row: inertia(FORMS[form].decode(row)))(numbers)
+def _inertias(form: str, numbers: Float[Array, "n 10"], carried: Inertia | None) -> Inertia:
+    own = jax.vmap(lambda row: inertia(FORMS[form].decode(row)))(numbers)
+    return own if carried is None else own + carried
 
 
 @jax.jit

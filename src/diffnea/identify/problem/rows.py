@@ -98,6 +98,10 @@ class Rows:
         """The same with other weights of the joints."""
         return replace(self, batch=self.batch._replace(weight=np.tile(weight, (len(self.batch.q), 1))))
 
+    def rescaled(self, factor: Float[np.ndarray, " n"]) -> "Rows":
+        """The same with the weight of each joint multiplied."""
+        return replace(self, batch=self.batch._replace(weight=self.batch.weight * factor))
+
     @property
     def count(self) -> int:
         """How many residuals there are."""

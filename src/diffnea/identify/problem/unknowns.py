@@ -12,7 +12,9 @@ from jaxtyping import Array, Float
 from diffnea import actuators, parameters
 from diffnea.actuators import AbstractActuator
 from diffnea.batches import on_robots
+from diffnea.formats import fixed_parts
 from diffnea.identify.problem.known_coefficients import with_known
+from diffnea.identify.problem.parameter import Parameter, of_actuator, of_network, of_robot
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot, nameless
 
@@ -26,13 +28,18 @@ class Unknowns:
     tree: Any
     masks: Any  # like the tree: True where a number is free
     learned: tuple[str, ...]  # parts of the model that move
-    labels: tuple[str, ...]
+    parameters: tuple[Parameter, ...]  # what each entry of θ is
     named: tuple[str, ...] = ()  # the same as they were asked for: a calibration moves the kinematics
 
     @property
     def size(self) -> int:
         """How many numbers are free."""
-        return len(self.labels)
+        return len(self.parameters)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """A name for each entry of θ, for people."""
+        return tuple(each.label for each in self.parameters)
 
     @property
     def start(self) -> Float[np.ndarray, " p"]:
@@ -79,19 +86,19 @@ def unknowns(
     """
     if isinstance(given, FeedForward):
         masks = jax.tree.map(lambda leaf, free: np.full(np.shape(leaf), free), given, given.learned())
-        return Unknowns(_double(given), masks, ("network",), _numbered("network", masks), ("network",))
+        return Unknowns(_double(given), masks, ("network",), tuple(of_network(masks)), ("network",))
     known = dict(known or {})
     sizes = {"reduction": known.pop("reduction")} if "reduction" in known and isinstance(actuator, str) else {}
     driving = actuators.for_robot(actuator, given, key=key, **sizes) if isinstance(actuator, str) else actuator
     parts = _parts(learn, isinstance(actuator, str), bool(jax.tree.leaves(driving)))
-    virtual = _double(parameters.encode(_double(given), nearest=True))
+    virtual = _double(parameters.encode(_double(given), nearest=True, carried=fixed_parts(given)))
     masks = parameters.learnable(virtual, [part for part in parts if part != "actuator"], links, joints)
     free = "actuator" in parts
     driving, open_ = with_known(driving, known)
     actuator_masks = jax.tree.map(lambda mask: mask & free, open_)
-    names = [*parameters.labels(virtual, masks), *_numbered("actuator", actuator_masks)]
+    entries = (*of_robot(virtual, masks), *of_actuator(driving, actuator_masks))
     moving = tuple(dict.fromkeys("kinematics" if part == "calibration" else part for part in parts))
-    return Unknowns((virtual, _double(driving)), (masks, actuator_masks), moving, tuple(names), parts)
+    return Unknowns((virtual, _double(driving)), (masks, actuator_masks), moving, entries, parts)
 
 
 def _double(tree: Any) -> Any:
@@ -106,15 +113,6 @@ def _parts(learn: Iterable[str] | None, by_name: bool, has_numbers: bool) -> tup
             raise ValueError(f'fit: learn has "{part}"; use any of {", ".join(LEARN)}')
     named = (*named, "actuator") if by_name else named
     return tuple(part for part in LEARN if part in named and (part != "actuator" or has_numbers))
-
-
-def _numbered(what: str, masks: Any) -> tuple[str, ...]:
-    """A name for each free number of an actuator or network, by its path in the module."""
-    names = []
-    for path, mask in jax.tree_util.tree_leaves_with_path(masks):
-        where = jax.tree_util.keystr(path, simple=True, separator=".").replace("parts.", "")
-        names += [f"{what} {where} {k}" for k in range(int(np.sum(mask)))]
-    return tuple(names)
 
 
 def late(free: Unknowns) -> int:

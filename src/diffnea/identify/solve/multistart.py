@@ -1,20 +1,22 @@
 """The search for θ: several starts side by side, the best by validation, then all data, and no drift of the unknown."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
-from diffnea.actuators.networks import Network
+from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.least_squares import Problem
+from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.residuals import problem, residuals
 from diffnea.identify.problem.rows import Batch, Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve import adam as gradient
+from diffnea.identify.solve.evidence import Posterior, best_of, weigh
 from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
-from diffnea.identify.solve.levenberg_marquardt import FLOOR, Descent, minimise, pull_back
-from diffnea.identify.solve.starts import expected
+from diffnea.identify.solve.levenberg_marquardt import FLOOR, Descent, minimise
+from diffnea.identify.solve.linear_start import linear_start
 
 # Starts race on so many samples at least, and on so many residuals for each number; the winner sees all.
 RACE, RACE_ROWS = 400, 8
@@ -46,6 +48,7 @@ class Found:
     converged: bool
     notes: tuple[str, ...]
     rows: tuple[Rows, ...]  # all fitted data, outliers weighted down
+    posterior: Posterior | None = None  # where a robot file was weighed against the data
 
     @property
     def finite(self) -> bool:
@@ -67,8 +70,9 @@ class Task:
     rows: tuple[Rows, ...]  # of both
     whole: Batch
     starts: Float[np.ndarray, "starts p"]
-    prior: Float[np.ndarray, " p"] | None  # where numbers go that the data do not determine
+    prior: Prior | None  # the robot file, where it may be worth something
     seed: int
+    options: SolveOptions
     robust: bool = False
     torque: Float[np.ndarray, " n"] | None = None  # what torque residuals are multiplied with; None for networks
     rough: bool = False  # another loss goes on from what is found: no more than a good start is needed
@@ -87,20 +91,39 @@ def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE
 
 def by_least_squares(task: Task, iterations: int = ITERATIONS) -> Found:
     """Levenberg-Marquardt from the first start."""
+    if task.prior is not None:
+        return _from_file(task, task.prior, task.starts[:1], (), ())
     return _finish(task, task.starts[:1], (), (), iterations)
 
 
 def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
-    """All starts at once on a part of the data, the best by validation kept, then all data."""
+    """Several starts, and all data from the best of them."""
     if task.free.size > MOST_FOR_NORMAL:
         return _by_long_adam(task)
+    if task.prior is None:
+        return _finish(task, *_raced(task, iterations), iterations)
+    curves = with_other_friction(task.free, task.free.start, CURVES, task.seed)
+    starts = np.stack([task.free.start, *curves])
+    if not _crooked(task):
+        return _from_file(task, task.prior, starts, (), ())
+    ends, history, notes = _raced(task, iterations)
+    return _from_file(task, task.prior, np.concatenate([starts, ends]), history, notes)
+
+
+def _crooked(task: Task) -> bool:
+    """Whether what is learned enters torques in a way that misleads a search from the file alone."""
+    return any(each.kind in ("placement", "network") for each in task.free.parameters)
+
+
+def _raced(task: Task, iterations: int) -> tuple[np.ndarray, tuple[float, ...], tuple[str, ...]]:
+    """All starts at once on a part of the data, the best by validation kept."""
     iterations = min(iterations, ROUGH_ITERATIONS) if task.rough else iterations
     most = max(RACE, RACE_ROWS * task.free.size // task.train.q.shape[1])
     small = task.train.take(_even(len(task.train.q), most))
     race = problem(task.loss, task.free, small, len(task.starts))
     run, notes = _with_adam(task, small, race, minimise(race, task.starts, iterations), iterations)
     if not np.isfinite(run.loss).any():
-        return _found(task, run, 0, ("the loss is not finite at any start",))
+        return task.starts[:1], run.history, notes
     checked = problem(
         task.loss, task.free, task.validation.take(_even(len(task.validation.q), VALIDATED)), len(run.theta)
     )
@@ -109,7 +132,7 @@ def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
     if any(rows.low_pass for rows in task.rows):  # another loss than that of the race: its minimum may be elsewhere
         revived = _revived(race, ends[0], task.starts[order[0]])
         ends = np.concatenate([ends, revived[None], run.theta[order[1:2]], *_other_curves(task, ends[0])])
-    return _finish(task, ends, run.history, notes, iterations)
+    return ends, run.history, notes
 
 
 def _ranked(loss: Float[np.ndarray, " starts"], validation: Float[np.ndarray, " starts"]) -> np.ndarray:
@@ -188,7 +211,7 @@ def _by_long_adam(task: Task) -> Found:
 
 
 def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...], iterations: int) -> Found:
-    """All data, from the best θ; outliers weighted down where asked; what is not determined goes back to the prior."""
+    """All data, from the best θ; what they do not determine stays with the robot file."""
     rows, theta = task.rows, _with_torque(task, theta, iterations)
     if len(theta) > FINALISTS:
         heat = minimise(problem(task.loss, task.free, rows, len(theta)), theta, min(iterations, ROUGH_ITERATIONS))
@@ -200,9 +223,6 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
         whole = problem(task.loss, task.free, rows, 1)
         run = minimise(whole, run.theta, iterations)
     arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
-    if task.prior is not None and np.isfinite(run.loss[0]) and not _has_network(task) and not task.rough:
-        theta = pull_back(whole, run.theta[0], task.prior, expected(task.free))
-        run = replace(run, theta=theta[None], loss=whole.loss(theta[None]))
     if not arrived and not task.rough:
         notes = (
             *notes,
@@ -212,10 +232,54 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
     return replace(found, history=(*history, *run.history), converged=arrived or task.rough, rows=rows)
 
 
-def _has_network(task: Task) -> bool:
-    """Whether a network is learned: it has no prior to go back to, and the way there would take longer than the fit."""
-    parts = jax.tree.leaves(task.free.tree, is_leaf=lambda part: isinstance(part, Network))
-    return any(isinstance(part, Network) for part in parts)
+def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, notes: tuple[str, ...]) -> Found:
+    """The robot file as a prior: torques first, which are linear in the bodies, then the loss asked for."""
+    if task.loss != "torque" and task.torque is not None:
+        rows = [each.scaled(task.torque) for each in task.rows]
+        near = _weighed("torque", task, rows, prior, _linear_starts(task, rows, prior, starts))
+        starts = starts if near is None else np.concatenate([near.theta[None], starts])
+    elif task.loss == "torque":
+        starts = _linear_starts(task, task.rows, prior, starts)
+    found = _weighed(task.loss, task, task.rows, prior, starts)
+    if found is None:
+        return Found(starts[0], np.nan, history, False, (*notes, "the loss is not finite at any start"), task.rows)
+    notes = (*notes, *_file_words(found))
+    if not found.converged:
+        notes = (*notes, "Levenberg-Marquardt still made progress when it was stopped; give more data, or learn less")
+    return Found(found.theta, found.loss, (*history, *found.history), found.converged, notes, found.rows, found)
+
+
+def _linear_starts(task: Task, rows: Sequence[Rows], prior: Prior, starts: np.ndarray) -> np.ndarray:
+    """The same after one linear solve of the torques each, the best few of them."""
+    whole = problem("torque", task.free, rows, 1)
+    curved = np.array([each.leaf == "raw_shape" or each.part == "Delay" for each in task.free.parameters], bool)
+    moved = np.stack([linear_start(whole, prior, each, curved) for each in starts])
+    losses = np.array([float(whole.loss(each[None])[0]) for each in moved])
+    return moved[np.argsort(losses)[:FINALISTS]]
+
+
+def _weighed(
+    loss: str, task: Task, rows: Sequence[Rows], prior: Prior, starts: Float[np.ndarray, "starts p"]
+) -> Posterior | None:
+    """The estimate of one loss from the best of these starts; None where none is finite."""
+    whole = problem(loss, task.free, rows, len(starts))
+    values = whole.loss(starts)
+    variance = float(np.min(values[np.isfinite(values)], initial=np.inf))
+    if not np.isfinite(variance):
+        return None
+    best = best_of(whole, prior, variance, starts, task.options)
+    return weigh(loss, task.free, rows, best, prior, task.options, task.robust)
+
+
+def _file_words(found: Posterior) -> tuple[str, ...]:
+    strength = found.prior.strength
+    if not len(strength):
+        return ()
+    off = 100 / np.sqrt(strength)
+    return (
+        f"regularised towards the robot file, strength by evidence: bodies are expected within {off.min():.2g} to "
+        f"{off.max():.2g} % of it",
+    )
 
 
 def _with_torque(task: Task, theta: Float[np.ndarray, "starts p"], iterations: int) -> Float[np.ndarray, "more p"]:

@@ -85,11 +85,12 @@ def spread(free: Unknowns) -> Float[np.ndarray, " p"]:
     return np.asarray(parameters.pack(filled, free.masks), np.float64)
 
 
-def expected(free: Unknowns) -> Float[np.ndarray, " p"]:
-    """How far from the given ones numbers may be: `spread`, or their own size where that is more.
-
-    A coefficient that must not be negative is `log(1 + eˣ)` of its number, and changes with it by amounts where it is
-    large: 1 is nothing to one of 2000.
-    """
-    amounts = np.array([label.startswith("actuator ") and "raw" in label for label in free.labels])
-    return np.where(amounts, np.maximum(spread(free), np.abs(free.start)), spread(free))
+def expected(free: Unknowns, torque: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
+    """How far from the given ones numbers may be: `spread`, a torque of usual size, or their own size where that is
+    more; of positive coefficients it is a logarithm's."""
+    found = spread(free)
+    for k, each in enumerate(free.parameters):
+        if each.kind == "actuator" and not each.positive:
+            size = torque[each.owner] if each.part in ("Offset", "Ripple") else abs(free.start[k])
+            found[k] = max(found[k], float(size))
+    return found

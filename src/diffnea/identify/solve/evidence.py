@@ -1,0 +1,181 @@
+"""One estimate: data and robot file weighed by evidence, noise of each joint and trust in each link's file alike.
+
+What the file is worth is not seen by prediction: numbers that the data do not determine predict as well wherever they
+are. The marginal likelihood of the data sees it. Its maximum is found by MacKay's fixed point (1992): given θ and its
+covariance under the posterior,
+
+    λ_link = (10 − λ_link tr(W Cov z) + 2a) / (zᵀ W z + 2a / λ̄),   λ̄ the geometric mean of all λ,
+
+a Gamma distribution of λ over links, so that one link may differ from its file, as one that carries a payload, while
+the others keep theirs. The noise of each joint is what its residuals leave, and a row counts as much as its share of
+independent ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.options import SolveOptions
+from diffnea.identify.problem.least_squares import Problem
+from diffnea.identify.problem.noise import correlation_time
+from diffnea.identify.problem.prior import METRIC, Prior
+from diffnea.identify.problem.residuals import problem, residuals
+from diffnea.identify.problem.rows import Rows
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.identify.progress import tell
+from diffnea.identify.solve.levenberg_marquardt import FLOOR, minimise
+
+# Weights of two joints differ by no more than this factor: a joint that is met exactly says nothing of the others.
+MOST_RATIO = 1e3
+# Steps of θ between two looks at noise and strengths; strengths that keep going one way go faster, so far.
+INNER, FASTEST, MOST_STEP = 4, 6.0, 3.0
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """The estimate: θ, the mean squared residual there, and how data and file were weighed."""
+
+    theta: Float[np.ndarray, " p"]
+    loss: float
+    rows: tuple[Rows, ...]  # joints weighted by their noise
+    prior: Prior  # with the strengths that were found
+    variance: float  # of a weighted residual
+    precision: Float[np.ndarray, "p p"]  # of θ: data and prior together
+    history: tuple[float, ...]
+    converged: bool
+
+
+def weigh(
+    loss: str,
+    free: Unknowns,
+    rows: Sequence[Rows],
+    theta: Float[np.ndarray, " p"],
+    prior: Prior,
+    options: SolveOptions,
+    robust: bool = False,
+) -> Posterior:
+    """Noise, strengths and θ in turn until they stay, from θ on."""
+    history: list[float] = []
+    pace, before = np.ones_like(prior.strength), np.zeros_like(prior.strength)
+    for k in range(options.evidence_rounds):
+        weighted, variance = _weighted(loss, free, rows, theta, robust, options)
+        whole = problem(loss, free, weighted, 1)
+        run = minimise(prior.added(whole, variance), theta[None], options.iterations if k == 0 else INNER)
+        theta = run.theta[0]
+        value, precision = _precision(whole, prior, theta, variance)
+        history.append(value)
+        tell(k + 1, options.evidence_rounds, value)
+        if precision is None or value < FLOOR:
+            break
+        step = np.log(_strengths(prior, theta, precision, options) / prior.strength)
+        pace = np.where(step * before > 0, np.minimum(1.5 * pace, FASTEST), 1.0)
+        before, moved = step, np.clip(pace * step, -MOST_STEP, MOST_STEP)
+        if max(np.abs(step).max(initial=0.0), abs(np.log(value / max(variance, FLOOR)))) < options.settled:
+            break
+        strength = np.clip(prior.strength * np.exp(moved), options.least_strength, options.most_strength)
+        prior = prior.with_strength(strength)
+    weighted, variance = _weighted(loss, free, rows, theta, robust, options)
+    whole = problem(loss, free, weighted, 1)
+    run = minimise(prior.added(whole, variance), theta[None], options.iterations)
+    value, precision = _precision(whole, prior, run.theta[0], variance)
+    arrived = bool(run.converged[0] or value < FLOOR)
+    matrix = np.eye(len(theta)) if precision is None else precision
+    return Posterior(run.theta[0], value, weighted, prior, variance, matrix, (*history, value), arrived)
+
+
+def _precision(
+    whole: Problem, prior: Prior, theta: Float[np.ndarray, " p"], variance: float
+) -> tuple[float, Float[np.ndarray, "p p"] | None]:
+    """The loss at θ, and the precision of θ by data and prior; None where it is not finite."""
+    normal = whole.normal(theta[None])
+    if not np.isfinite(normal.matrix).all():
+        return float(normal.loss[0]), None
+    data = normal.matrix[0] * whole.rows / max(variance, FLOOR)
+    return float(normal.loss[0]), data + prior.normal(theta[None]).matrix[0]
+
+
+def _strengths(
+    prior: Prior, theta: Float[np.ndarray, " p"], precision: Float[np.ndarray, "p p"], options: SolveOptions
+) -> Float[np.ndarray, " link"]:
+    """λ of each link by one step of MacKay's fixed point: 10 less what the prior decides is what the data do."""
+    if not len(prior.body):
+        return prior.strength
+    covariance = _inverse(precision)
+    z, slopes = prior.bodies(theta[None])
+    spread = np.array(
+        [
+            np.sum(METRIC * np.einsum("ki,ij,kj->k", slope, covariance[np.ix_(body, body)], slope))
+            for slope, body in zip(slopes[0], prior.body, strict=True)
+        ]
+    )
+    mean, a = float(np.exp(np.mean(np.log(prior.strength)))), options.strength_shape
+    decided = np.maximum(10 - prior.strength * spread, 0.0)
+    found = (decided + 2 * a) / (np.sum(METRIC * z[0] ** 2, axis=1) + 2 * a / mean)
+    return np.clip(found, options.least_strength, options.most_strength)
+
+
+def _inverse(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
+    """Of a precision whose numbers have many units."""
+    size = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
+    values, vectors = np.linalg.eigh(matrix / np.outer(size, size))
+    inverse = (vectors / np.maximum(values, 1e-14 * values[-1])) @ vectors.T
+    return inverse / np.outer(size, size)
+
+
+def _weighted(
+    loss: str,
+    free: Unknowns,
+    rows: Sequence[Rows],
+    theta: Float[np.ndarray, " p"],
+    robust: bool,
+    options: SolveOptions,
+) -> tuple[tuple[Rows, ...], float]:
+    """Rows with each joint divided by its noise, less where that is correlated; and the variance of what results."""
+    wrong = [residuals(loss, free, each, theta) for each in rows]
+    noise = _noise(rows, wrong)
+    if not np.isfinite(noise).all() or not (noise > 0).any():
+        total = np.concatenate([each.ravel() for each in wrong])
+        return tuple(rows), float(np.nan_to_num(np.mean(total**2), nan=1.0))
+    noise = np.maximum(noise, noise.max() / MOST_RATIO)
+    common = float(np.exp(np.mean(np.log(noise))))
+    scaled = [each.rescaled(common / noise) for each in rows]
+    if robust:
+        scaled = [each.weighted(_huber(off, noise, options)) for each, off in zip(scaled, wrong, strict=True)]
+    return tuple(scaled), common**2
+
+
+def _noise(rows: Sequence[Rows], wrong: Sequence[Float[np.ndarray, "row n"]]) -> Float[np.ndarray, " n"]:
+    """Standard deviation of each joint's residuals, times the root of their correlation time."""
+    found = []
+    for joint in range(wrong[0].shape[1]):
+        series = []
+        for each, off in zip(rows, wrong, strict=True):
+            kept = each.weight[:, joint] > 0
+            series += [off[kept & (each.segment == k), joint] for k in np.unique(each.segment)]
+        series = [part for part in series if len(part)]
+        count = sum(map(len, series))
+        square = sum(float(part @ part) for part in series) / max(count, 1)
+        ordered = rows[0].dt is not None
+        found.append(np.sqrt(square * (correlation_time(series) if ordered else 1.0)))
+    return np.array(found)
+
+
+def _huber(
+    wrong: Float[np.ndarray, "row n"], noise: Float[np.ndarray, " n"], options: SolveOptions
+) -> Float[np.ndarray, "row n"]:
+    """Residuals beyond Huber's limit weighted down, by each joint's own median spread."""
+    spread = 1.4826 * np.median(np.abs(wrong), axis=0)
+    share = options.huber * np.where(spread > 0, spread, noise) / np.maximum(np.abs(wrong), 1e-300)
+    return np.sqrt(np.minimum(share, 1.0))
+
+
+def best_of(
+    whole: Problem, prior: Prior, variance: float, theta: Float[np.ndarray, "starts p"], options: SolveOptions
+) -> Float[np.ndarray, " p"]:
+    """Of several starts the one that the data and the prior like best after a short search."""
+    if len(theta) == 1:
+        return theta[0]
+    heat = minimise(prior.added(whole, variance), theta, options.heat_iterations)
+    return heat.theta[heat.best]
