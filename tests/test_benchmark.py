@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import pytest
 from benchmark_records import made_up
 
 from diffnea import benchmark
-from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, records
+from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, lock, records
 from diffnea.benchmark.numbers import strict
 
 HERE = Path(__file__).parent
@@ -266,12 +267,73 @@ def test_an_interrupt_ends_it_with_whole_records(tmp_path):
 
 def test_drafts_of_a_killed_run_are_swept(tmp_path, record):
     records.write(tmp_path, record)
-    draft = records.folder(tmp_path, record.cell).with_name(".3.deadbeef")
+    draft = records.draft_of(records.folder(tmp_path, record.cell))
     draft.mkdir()
     (draft / "arrays.npz").write_bytes(b"half")
+    file = records.draft_of(tmp_path / records.DESCRIPTION)
+    file.write_bytes(b"half")
     assert len(records.read_all(tmp_path)) == 1
     benchmark.run([record.cell], tmp_path, workers=1, work=work)
-    assert not draft.exists()
+    assert not draft.exists() and not file.exists()
+
+
+def test_hidden_files_of_the_user_stay(tmp_path, record):
+    """Also those that look a little like ours: `--out .` is a folder like any other."""
+    mine = [".gitlab-ci.yml", ".env.local", ".my.draft", f".notes.{'0' * 32}.draft", ".benchmark.json.bak"]
+    place = records.folder(tmp_path, record.cell).parent
+    place.mkdir(parents=True)
+    for path in [*(tmp_path / name for name in mine), place / ".gitkeep", place / ".3.deadbeef"]:
+        path.write_text("mine")
+    benchmark.run([record.cell], tmp_path, workers=1, work=work)
+    assert sorted(path.name for path in tmp_path.glob(".*")) == sorted(mine)
+    assert (place / ".gitkeep").read_text() == (place / ".3.deadbeef").read_text() == "mine"
+
+
+def _lock_of(runs, **changes):
+    owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": "2026-01-02T03:04:05+00:00", "token": "a"}
+    runs.mkdir(exist_ok=True)
+    (runs / lock.NAME).write_text(json.dumps({**owner, **changes}))
+
+
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path, record):
+    def nested(cell):
+        with pytest.raises(
+            lock.LockError, match=rf"another benchmark writes here since 20.* .process {os.getpid()} on"
+        ):
+            benchmark.run([cell], tmp_path, workers=1, work=work)
+        return work(cell)
+
+    benchmark.run([record.cell], tmp_path, workers=1, work=nested)
+    assert not (tmp_path / lock.NAME).exists()
+    benchmark.run([record.cell], tmp_path, workers=1, work=work)
+
+
+def test_only_the_lock_of_a_dead_process_is_taken_over(tmp_path, record):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    _lock_of(tmp_path, pid=gone.pid)
+    assert benchmark.run([record.cell], tmp_path, workers=1, work=work).ran == 1
+    for other in ({"pid": os.getppid()}, {"pid": gone.pid, "host": "elsewhere"}, {"pid": "?"}):
+        _lock_of(tmp_path, **other)
+        with pytest.raises(lock.LockError, match=f"or delete {tmp_path / lock.NAME} if it is no more"):
+            benchmark.run([record.cell], tmp_path, workers=1, work=work)
+    (tmp_path / lock.NAME).write_text("")  # the process that makes it has not yet written who it is
+    with pytest.raises(lock.LockError, match="another benchmark writes here"):
+        benchmark.run([record.cell], tmp_path, workers=1, work=work)
+
+
+def test_a_run_that_fails_gives_its_lock_back_and_no_one_elses(tmp_path, record):
+    def fails(cell):
+        raise OSError("no")
+
+    def robbed(cell):
+        _lock_of(tmp_path, host="elsewhere")
+        return work(cell)
+
+    with pytest.raises(OSError, match="no"):
+        benchmark.run([record.cell], tmp_path, workers=1, work=fails)
+    benchmark.run([record.cell], tmp_path, workers=1, work=robbed)
+    assert "elsewhere" in (tmp_path / lock.NAME).read_text()
 
 
 def test_wrong_arguments_are_one_line(tmp_path):

@@ -8,6 +8,7 @@ from benchmark_records import write_benchmark
 from test_benchmark import failing_work, work
 
 from diffnea import benchmark
+from diffnea.benchmark.lock import locked
 from diffnea.cli import main
 
 SMALL = ["--systems", "furuta", "--datasets", "uniform", "simulated", "--models", "nea", "ff-nn", "--workers", "1"]
@@ -39,6 +40,15 @@ def test_failed_cells_are_told_by_the_exit_code(tmp_path, capsys, made_up_work):
     printed = capsys.readouterr()
     assert "failed: furuta/uniform/nea/0: ValueError: no" in printed.out
     assert "4/4, 2 failed" in printed.err and "Traceback" not in printed.err
+
+
+def test_a_folder_in_use_is_refused_in_a_line(tmp_path, capsys, made_up_work):
+    made_up_work(work)
+    with locked(tmp_path):
+        assert main(["benchmark", *SMALL, "--out", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    assert printed.err.startswith(f"diffnea: {tmp_path}: another benchmark writes here since ")
 
 
 def test_a_stand_in_has_its_own_name_on_disk(tmp_path, capsys, monkeypatch, made_up_work):

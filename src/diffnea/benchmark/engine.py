@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from diffnea.benchmark import cluster, local, records
+from diffnea.benchmark import cluster, local, lock, records
 from diffnea.benchmark.grid import Cell, groups
 from diffnea.benchmark.progress import Progress, silent
 from diffnea.benchmark.records import Record
@@ -39,19 +39,23 @@ def run(
     work: Callable[[Cell], Record] = run_cell,
     progress: Callable[[int, int], AbstractContextManager[Progress]] = silent,
 ) -> Summary:
-    """Run the cells that have no record in the folder `runs` yet; with `retry` also those that failed."""
+    """Run the cells that have no record in the folder `runs` yet; with `retry` also those that failed.
+
+    A folder that another run writes to is refused.
+    """
     if engine not in ENGINES:
         raise ValueError(f'benchmark: engine "{engine}" is not known; use {" or ".join(ENGINES)}')
     if workers is not None and workers < 1:
         raise ValueError(f"benchmark: {workers} workers; give 1 or more")
     runs, start = Path(runs), time.perf_counter()
-    missing = records.missing(runs, chosen, retry)
-    records.sweep(runs)
-    _describe(runs, chosen)
-    with progress(len(chosen), len(chosen) - len(missing)) as watch:
-        for record in _records(engine, groups(missing), work, workers, address):
-            records.write(runs, record)
-            watch(record)
+    with lock.locked(runs):
+        missing = records.missing(runs, chosen, retry)
+        records.sweep(runs)
+        _describe(runs, chosen)
+        with progress(len(chosen), len(chosen) - len(missing)) as watch:
+            for record in _records(engine, groups(missing), work, workers, address):
+                records.write(runs, record)
+                watch(record)
     failures = tuple(record for cell in chosen if (record := records.read(runs, cell)) and record.error is not None)
     return Summary(len(chosen), len(missing), failures, time.perf_counter() - start)
 
@@ -72,4 +76,4 @@ def _describe(runs: Path, chosen: Sequence[Cell]) -> None:
     asked = {name: list(dict.fromkeys(getattr(cell, name) for cell in chosen)) for name in names}
     machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
     content = {"format": records.FORMAT, "cells": asked, "versions": records.versions(), "machine": machine}
-    records.replace_file(runs / "benchmark.json", (json.dumps(content, indent=1) + "\n").encode())
+    records.replace_file(runs / records.DESCRIPTION, (json.dumps(content, indent=1) + "\n").encode())

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterable
@@ -19,6 +20,10 @@ from diffnea.benchmark.grid import MODELS, Cell
 from diffnea.benchmark.numbers import strict
 
 FORMAT = 1
+DESCRIPTION = "benchmark.json"
+# What a run drafts, as `draft_of` names it: the folder of a cell, called as its seed, and the description. The report
+# may be drafted at any time, by anyone, and is left alone.
+_DRAFT = re.compile(rf"\.(\d+|{re.escape(DESCRIPTION)})\.[0-9a-f]{{32}}\.draft")
 PACKAGES = ("diffnea", "jax", "jaxlib", "equinox", "numpy", "scipy", "llvmlite")
 
 
@@ -51,7 +56,7 @@ def folder(runs: Path, cell: Cell) -> Path:
 def write(runs: Path, record: Record) -> None:
     """Write a record beside its place, then move it there in one step; a kill leaves a whole record or none."""
     place = folder(runs, record.cell)
-    draft = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    draft = draft_of(place)
     draft.mkdir(parents=True)
     arrays = _pack(record.arrays)
     content = {
@@ -81,9 +86,17 @@ def write_file(path: Path, data: bytes) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Put a whole file in the place of another: whoever reads sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    write_file(draft, data)
-    draft.replace(path)
+    draft = draft_of(path)
+    try:
+        write_file(draft, data)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def draft_of(path: Path) -> Path:
+    """Where a file or folder is written before it is moved into place."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.draft")
 
 
 def read(runs: Path, cell: Cell) -> Record | None:
@@ -143,11 +156,12 @@ def missing(runs: Path, cells: Iterable[Cell], retry: bool = False) -> list[Cell
 
 
 def sweep(runs: Path) -> None:
-    """Remove drafts that a killed run left behind."""
-    for draft in (runs / "cells").glob("*/*/*/.*"):
-        shutil.rmtree(draft, ignore_errors=True)
-    for draft in runs.glob(".*.*"):
-        draft.unlink(missing_ok=True)
+    """Remove drafts that a killed run left behind, and nothing else; only for who holds the folder's lock."""
+    for draft in [*runs.glob(".*.draft"), *(runs / "cells").glob("*/*/*/.*.draft")]:
+        if _DRAFT.fullmatch(draft.name) and draft.is_dir():
+            shutil.rmtree(draft, ignore_errors=True)
+        elif _DRAFT.fullmatch(draft.name):
+            draft.unlink(missing_ok=True)
 
 
 def _cell(found: Any, place: Path) -> Cell:
