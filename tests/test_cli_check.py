@@ -113,6 +113,8 @@ def test_the_forecast_is_what_the_fit_finds(folder):
         (["arm.urdf", "good.csv", "--actuator", "viscous+stribeck"], 'actuator "viscous+stribeck"'),
         (["arm.urdf", "good.csv", "--learn", "luck"], 'fit: learn has "luck"'),
         (["cartpole", "quanser_tower"], "quanser_tower: there is no such file"),
+        (["arm.urdf", "good.csv", "--out", "good.csv/check.html"], "good.csv: cannot be written (not a directory)"),
+        (["arm.urdf", "good.csv", "--out", "."], ".: is a folder; give the name of a file"),
     ],
 )
 def test_wrong_input_is_one_line(arguments, line, folder, capsys, monkeypatch):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import diffnea as dn
+from diffnea import identify
 from diffnea.cli import main
 from diffnea.cli.fit import Fit
 from diffnea.cli.inputs import read_robot, robot_names
@@ -123,6 +124,16 @@ def test_wrong_input_is_one_line(arguments, line, folder, capsys, monkeypatch):
     assert main(["fit", *(argument.format(**names) for argument in arguments), "--json"]) == 1
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err.startswith(f"diffnea: {line}") and printed.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("place", ["one.csv/out", "one.csv", "/proc/nowhere/out"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_fit(place, folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(identify, "fit", lambda *_, **__: pytest.fail("the fit began"))
+    assert main(["fit", "pendulum.urdf", "one.csv", "--out", place, "--json"]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == "" and printed.err.count("\n") == 1
+    assert printed.err.startswith(f"diffnea: {place}: cannot be written (")
 
 
 def test_wrong_usage(capsys):

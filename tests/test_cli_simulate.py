@@ -61,7 +61,8 @@ def test_friction_is_that_of_the_file():
     [
         (["absent.urdf"], "absent.urdf: no such file or directory"),
         (["cartpole", "--out", "x.txt"], 'x.txt: ends in ".txt"; use .csv or .npz'),
-        (["cartpole", "--out", "no/x.csv"], "no: no such folder"),
+        (["cartpole", "--out", "no/x.csv"], "no: no such folder; make it, or give another"),
+        (["cartpole", "--out", "/dev/null/x.csv"], "/dev/null: cannot be written (not a directory)"),
         (["cartpole", "--q", "1"], "simulate: --q has 1 numbers; give one for each of cart, pole"),
         (["cartpole", "--seconds", "-1"], "simulate: -1 s in steps of 0.004 s; give both above zero"),
         (["cartpole", "--input", "absent.csv"], "absent.csv: there is no such file"),

@@ -150,6 +150,7 @@ def test_the_command_writes_a_recording_and_says_what_it_brings(path, robot, tmp
         (["{arm}", "--acceleration", "-1"], "excite: acceleration is -1; give a number above zero"),
         (["{arm}", "--learn"], "excite: nothing to learn"),
         (["{arm}", "--out", "x.txt"], 'x.txt: ends in ".txt"; use .csv or .npz'),
+        (["{arm}", "--out", "{arm}/x.csv"], "{arm}: cannot be written (not a directory); give a folder that can"),
         (["{weak}"], 'excite: no motion within the limits was found; joint "shoulder" needs 2.94 to hold'),
     ],
 )
@@ -162,4 +163,8 @@ def test_wrong_input_is_one_line(arguments, line, path, tmp_path, capsys, monkey
     extra = ["--actuator", "ideal"] if "--learn" in arguments else []
     assert main(["excite", *(each.format(**names) for each in arguments), *extra, "--json"]) == 1
     printed = capsys.readouterr()
-    assert printed.out == "" and printed.err.startswith(f"diffnea: {line}") and printed.err.count("\n") == 1
+    assert (
+        printed.out == ""
+        and printed.err.startswith(f"diffnea: {line.format(**names)}")
+        and printed.err.count("\n") == 1
+    )

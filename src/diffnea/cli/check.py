@@ -7,7 +7,7 @@ import numpy as np
 from tyro.conf import Positional
 
 from diffnea import report
-from diffnea.cli import inputs
+from diffnea.cli import inputs, outputs
 from diffnea.cli.suspicions import suspicions
 from diffnea.cli.words import check_in_words
 from diffnea.excitation import forecast
@@ -49,6 +49,8 @@ class Check:
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
+        if self.out is not None:
+            outputs.check_file(self.out)
         robot = inputs.read_robot(self.robot, lock=self.lock)
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):

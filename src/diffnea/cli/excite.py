@@ -1,16 +1,15 @@
 """`diffnea excite`: a motion to record that tells the most about the robot."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from tyro.conf import Positional
 
-from diffnea.cli import inputs
+from diffnea.cli import inputs, outputs
 from diffnea.cli.words import excite_in_words
 from diffnea.excitation import Expectation, design, expectation
-from diffnea.recordings import RecordingError, save_recording
+from diffnea.recordings import save_recording
 
 
 @dataclass(frozen=True)
@@ -58,8 +57,7 @@ class Excite:
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
-        if Path(self.out).suffix not in (".csv", ".npz"):
-            raise RecordingError(f'{self.out}: ends in "{Path(self.out).suffix}"; use .csv or .npz')
+        outputs.check_recording(self.out)
         robot = inputs.read_robot(self.robot, lock=self.lock)
         recorded = (
             inputs.read_recordings(self.recordings, robot, self.columns, self.measured) if self.recordings else []

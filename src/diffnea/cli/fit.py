@@ -9,7 +9,7 @@ from typing import Any, Literal
 from tyro.conf import Positional
 
 from diffnea import identify, report
-from diffnea.cli import inputs
+from diffnea.cli import inputs, outputs
 from diffnea.cli.suspicions import suspicions, timing
 from diffnea.cli.words import fit_in_words
 from diffnea.report.wording import count
@@ -73,6 +73,7 @@ class Fit:
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
+        outputs.check_folder(self.out)
         began = time.perf_counter()
         robot = inputs.read_robot(self.robot, lock=self.lock)
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)

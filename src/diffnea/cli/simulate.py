@@ -9,7 +9,7 @@ import numpy as np
 from tyro.conf import Positional
 
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
-from diffnea.cli import inputs
+from diffnea.cli import inputs, outputs
 from diffnea.cli.words import columns, length
 from diffnea.identify import load_fit
 from diffnea.models import Model
@@ -53,7 +53,7 @@ class Simulate:
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
-        _check_out(self.out)
+        outputs.check_recording(self.out)
         model = read_model(self.model)
         driver = self._driver(model)
         steps, dt = self._length(driver)
@@ -150,11 +150,3 @@ def stated_friction(robot: Robot) -> AbstractActuator:
     if np.any(np.asarray(robot.friction) > 0):
         return Stribeck.of(robot.friction, robot.friction, robot.damping, np.ones(robot.num_joints))
     return Viscous.of(robot.damping) if np.any(np.asarray(robot.damping) > 0) else Ideal(robot.num_joints)
-
-
-def _check_out(out: str) -> None:
-    """Before the work, not after it."""
-    if Path(out).suffix not in (".csv", ".npz"):
-        raise RecordingError(f'{out}: ends in "{Path(out).suffix}"; use .csv or .npz')
-    if not Path(out).parent.is_dir():
-        raise RecordingError(f"{Path(out).parent}: no such folder")
