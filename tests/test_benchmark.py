@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from benchmark_records import made_up
 
-from diffnea import benchmark
+from diffnea import benchmark, files
 from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, lock, records
-from diffnea.benchmark.numbers import strict
 
 HERE = Path(__file__).parent
 
@@ -103,7 +102,7 @@ def test_what_is_written_is_read(tmp_path, record):
     assert (tmp_path / "cells/cartpole/simulated/nokin-stribeck/3/record.json").exists()
     back = records.read(tmp_path, record.cell)
     assert back is not None and (back.cell, back.error, back.versions) == (record.cell, None, record.versions)
-    assert back.numbers == strict(record.numbers)
+    assert back.numbers == files.finite(record.numbers)
     for name, array in record.arrays.items():
         np.testing.assert_array_equal(back.arrays[name], array)
     assert records.read(tmp_path, replace(record.cell, seed=4)) is None
@@ -223,7 +222,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {here!r})
 from test_benchmark import work, FEW
-from diffnea import benchmark
+from diffnea import benchmark, files
 if __name__ == "__main__":
     benchmark.run(benchmark.cells(models=FEW, seeds=4), {runs!r}, workers=2, work=work)
 """
@@ -267,10 +266,10 @@ def test_an_interrupt_ends_it_with_whole_records(tmp_path):
 
 def test_drafts_of_a_killed_run_are_swept(tmp_path, record):
     records.write(tmp_path, record)
-    draft = records.draft_of(records.folder(tmp_path, record.cell))
+    draft = files.draft_of(records.folder(tmp_path, record.cell))
     draft.mkdir()
     (draft / "arrays.npz").write_bytes(b"half")
-    file = records.draft_of(tmp_path / records.DESCRIPTION)
+    file = files.draft_of(tmp_path / records.DESCRIPTION)
     file.write_bytes(b"half")
     assert len(records.read_all(tmp_path)) == 1
     benchmark.run([record.cell], tmp_path, workers=1, work=work)

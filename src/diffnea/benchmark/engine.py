@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from diffnea import files
 from diffnea.benchmark import cluster, local, lock, records
 from diffnea.benchmark.grid import Cell, groups
 from diffnea.benchmark.progress import Progress, silent
@@ -76,4 +77,4 @@ def _describe(runs: Path, chosen: Sequence[Cell]) -> None:
     asked = {name: list(dict.fromkeys(getattr(cell, name) for cell in chosen)) for name in names}
     machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
     content = {"format": records.FORMAT, "cells": asked, "versions": records.versions(), "machine": machine}
-    records.replace_file(runs / records.DESCRIPTION, (json.dumps(content, indent=1) + "\n").encode())
+    files.replace(runs / records.DESCRIPTION, (json.dumps(content, indent=1) + "\n").encode())

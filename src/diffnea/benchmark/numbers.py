@@ -1,13 +1,10 @@
-"""What is measured in a cell: the numbers and arrays of a record, and how they become strict JSON.
+"""What is measured in a cell: the numbers and arrays of a record.
 
 Numbers that are not finite, or not known, are None (`null` in JSON): the error of a roll-out that diverged, the truth
 of a real machine.
 """
 
-import math
-from typing import Any, NotRequired, TypedDict
-
-import numpy as np
+from typing import NotRequired, TypedDict
 
 HORIZONS = (0.1, 0.5, 1.0, 2.0)  # s
 INTEGRATORS = ("rk4", "auto")  # the paper's, and the package's own
@@ -68,20 +65,3 @@ class Numbers(TypedDict):
 # Arrays beside the numbers: `time` (t,), `measured_q`, `rk4_q` and `auto_q` (window, t, n) of a few windows;
 # `energy_time` (e,) and `energy_<range>_<integrator>` (start, e): energy since the start, as a share of what it takes
 # to swing the pole up, true where the truth is known and the model's own elsewhere.
-
-
-def strict(value: Any) -> Any:
-    """The same as plain JSON values: numpy numbers become Python's, what is not finite becomes None."""
-    if isinstance(value, dict):
-        return {str(key): strict(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [strict(part) for part in value]
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    if isinstance(value, (int, np.integer)):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
-    if value is None or isinstance(value, str):
-        return value
-    raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -3,10 +3,7 @@
 import hashlib
 import io
 import json
-import os
-import re
 import shutil
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -16,14 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files
 from diffnea.benchmark.grid import MODELS, Cell
-from diffnea.benchmark.numbers import strict
 
 FORMAT = 1
 DESCRIPTION = "benchmark.json"
-# What a run drafts, as `draft_of` names it: the folder of a cell, called as its seed, and the description. The report
-# may be drafted at any time, by anyone, and is left alone.
-_DRAFT = re.compile(rf"\.(\d+|{re.escape(DESCRIPTION)})\.[0-9a-f]{{32}}\.draft")
 PACKAGES = ("diffnea", "jax", "jaxlib", "equinox", "numpy", "scipy", "llvmlite")
 
 
@@ -56,47 +50,23 @@ def folder(runs: Path, cell: Cell) -> Path:
 def write(runs: Path, record: Record) -> None:
     """Write a record beside its place, then move it there in one step; a kill leaves a whole record or none."""
     place = folder(runs, record.cell)
-    draft = draft_of(place)
+    draft = files.draft_of(place)
     draft.mkdir(parents=True)
     arrays = _pack(record.arrays)
     content = {
         "format": FORMAT,
         "cell": record.cell.as_dict(),
         "error": record.error,
-        "numbers": strict(record.numbers),
+        "numbers": files.finite(record.numbers),
         "versions": record.versions,
         "arrays_sha256": hashlib.sha256(arrays).hexdigest(),
     }
     text = json.dumps({**content, "sha256": _digest(content)}, indent=1, allow_nan=False)
     for name, data in (("arrays.npz", arrays), ("record.json", text.encode())):
-        write_file(draft / name, data)
+        files.write(draft / name, data)
     if place.exists():
         shutil.rmtree(place)
     draft.rename(place)
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file and wait until it is on the disk."""
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a whole file in the place of another: whoever reads sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = draft_of(path)
-    try:
-        write_file(draft, data)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
-
-
-def draft_of(path: Path) -> Path:
-    """Where a file or folder is written before it is moved into place."""
-    return path.with_name(f".{path.name}.{uuid.uuid4().hex}.draft")
 
 
 def read(runs: Path, cell: Cell) -> Record | None:
@@ -156,12 +126,16 @@ def missing(runs: Path, cells: Iterable[Cell], retry: bool = False) -> list[Cell
 
 
 def sweep(runs: Path) -> None:
-    """Remove drafts that a killed run left behind, and nothing else; only for who holds the folder's lock."""
-    for draft in [*runs.glob(".*.draft"), *(runs / "cells").glob("*/*/*/.*.draft")]:
-        if _DRAFT.fullmatch(draft.name) and draft.is_dir():
-            shutil.rmtree(draft, ignore_errors=True)
-        elif _DRAFT.fullmatch(draft.name):
+    """Remove drafts that a killed run left behind, and nothing else; only for who holds the folder's lock.
+
+    The report may be drafted at any time, by anyone, and is left alone.
+    """
+    for draft in runs.glob(".*.draft"):
+        if files.drafted(draft) == DESCRIPTION:
             draft.unlink(missing_ok=True)
+    for draft in (runs / "cells").glob("*/*/*/.*.draft"):
+        if (files.drafted(draft) or "").isdecimal():  # the folder of a cell is called as its seed
+            shutil.rmtree(draft, ignore_errors=True)
 
 
 def _cell(found: Any, place: Path) -> Cell:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from tyro.conf import Positional
 
-from diffnea import report
+from diffnea import files, report
 from diffnea.cli import inputs, outputs
 from diffnea.cli.suspicions import suspicions
 from diffnea.cli.words import check_in_words
@@ -84,10 +84,10 @@ def _finding(recording: Recording, found: Diagnosis, suspected: list[str]) -> di
         "name": recording.name,
         "sampling": asdict(found.sampling),
         "said": str(found.sampling),
-        "joints": [{key: _plain(value) for key, value in joint.items()} for joint in joints],
+        "joints": files.finite(joints),
         "saturation": [asdict(each) for each in found.saturation],
         "delays": [asdict(each) for each in found.delays],
-        "velocity_lags": [{key: _plain(value) for key, value in asdict(lag).items()} for lag in found.velocity_lags],
+        "velocity_lags": files.finite([asdict(lag) for lag in found.velocity_lags]),
         "problems": [*suspected, *_problems(found, recording)],
         "notes": list(recording.notes),
     }
@@ -111,8 +111,3 @@ def _problems(found: Diagnosis, recording: Recording) -> list[str]:
     if not any(recording.driven):
         said.append("no joint has an input: masses and forces are known only up to a common factor")
     return said
-
-
-def _plain(value: Any) -> Any:
-    """Numbers that JSON has."""
-    return None if isinstance(value, float) and not np.isfinite(value) else value

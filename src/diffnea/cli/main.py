@@ -11,6 +11,8 @@ from typing import Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 
+from diffnea import files
+
 # Each command is a dataclass in the module of its name; a module is imported when its command is called.
 COMMANDS = {
     "benchmark": "Benchmark",
@@ -71,7 +73,7 @@ def _run(command: Any) -> int:
             traceback.print_exc()
         print(f"diffnea: {_in_a_line(error)}", file=sys.stderr)
         return 1
-    print(json.dumps(result) if command.json else command.summary(result))
+    print(json.dumps(files.finite(result), allow_nan=False) if command.json else command.summary(result))
     return command.code(result) if hasattr(command, "code") else 0
 
 

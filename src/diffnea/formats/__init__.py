@@ -9,6 +9,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from diffnea import files
 from diffnea.formats import mjcf, urdf
 from diffnea.formats.description import (
     Curve,
@@ -98,7 +99,7 @@ def save_robot(
         _verify_curves(written, curves)
     except (RobotFileError, XMLFault) as error:
         raise RobotFileError(f"{path}: {error}") from None
-    _replace_file(path, text)
+    files.replace(path, text)
     if back.joint_names != robot.joint_names:
         order = ", ".join(back.joint_names)
         warnings.warn(f"{path}: MJCF numbers joints depth first, so q comes back as {order}", stacklevel=2)
@@ -214,13 +215,3 @@ def _leaves(robot: Robot, kind: str) -> dict[str, np.ndarray]:
     leaves = jax.tree_util.tree_leaves_with_path(robot)
     named = {jax.tree_util.keystr(path).strip("."): np.asarray(leaf, float) for path, leaf in leaves}
     return {name: leaf for name, leaf in named.items() if name != lost}
-
-
-def _replace_file(path: Path, text: bytes) -> None:
-    """Write beside the target, then put it in place at once."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_bytes(text)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -8,8 +8,9 @@ import contextlib
 import hashlib
 import os
 import sys
-import tempfile
 from pathlib import Path
+
+from diffnea import files
 
 MAGIC = b"diffnea kernel code 1\n"
 MOST_ENTRIES = 4096
@@ -70,20 +71,13 @@ def write(key: str, code: bytes) -> None:
         return
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(_entry(key, code))
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        files.replace(path, _entry(key, code), mode=0o600)
         _drop_oldest(path.parent)
 
 
 def _drop_oldest(folder: Path) -> None:
     """Keep the directory from growing without bound: entries unused for longest go first."""
-    entries = [entry for entry in os.scandir(folder) if entry.name.endswith((".kernel", ".part"))]
+    entries = [entry for entry in os.scandir(folder) if (files.drafted(Path(entry)) or entry.name).endswith(".kernel")]
     if len(entries) > MOST_ENTRIES:
         for entry in sorted(entries, key=lambda entry: entry.stat().st_mtime)[: MOST_ENTRIES // 4]:
             os.unlink(entry.path)

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from diffnea import files
 from diffnea.recordings import pickled_arrays, public
 from diffnea.recordings.recording import RecordingError
 from diffnea.recordings.table import readable
@@ -98,7 +99,7 @@ def get(name: str, mirror: str = ORIGIN) -> int:
     missing = find(name).missing
     with TemporaryDirectory() as draft:
         for source in missing:
-            _put(source.place, _converted(source, _fetched(source, mirror, draft)))
+            files.replace(source.place, _converted(source, _fetched(source, mirror, draft)))
     return len(missing)
 
 
@@ -135,11 +136,3 @@ _CONVERSIONS: dict[str, Callable[[bytes], bytes]] = {
     ".npz": _arrays,
     ".gz": lambda data: gzip.compress(data, mtime=0),  # the same bytes on every day
 }
-
-
-def _put(place: Path, data: bytes) -> None:
-    """Written beside its place and moved there, so that what is there is whole."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    draft = place.with_name(f".{place.name}.part")
-    draft.write_bytes(data)
-    draft.replace(place)

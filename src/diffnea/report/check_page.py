@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from diffnea.benchmark.records import replace_file
+from diffnea import files
 from diffnea.recordings import Diagnosis, Recording
 from diffnea.report import charts, residuals
 from diffnea.report.fit_figures import Figure, Joints, around, cloud, curve
@@ -38,7 +38,7 @@ def check(result: dict[str, Any], recordings: Sequence[Recording], found: Sequen
             **styles(),
         )
     )
-    replace_file(Path(out), text.encode())
+    files.replace(Path(out), text.encode())
     return Path(out)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from diffnea.benchmark.records import replace_file
+from diffnea import files
 from diffnea.identify import Fit, load_fit
 from diffnea.identify.precision import double_precision
 from diffnea.models import Model
@@ -91,7 +91,7 @@ def comparison_page(first: str | Path, second: str | Path, out: str | Path) -> P
             **styles(),
         )
     )
-    replace_file(Path(out), text.encode())
+    files.replace(Path(out), text.encode())
     return Path(out)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from diffnea.benchmark.records import replace_file
+from diffnea import files
 from diffnea.identify import Fit, load_fit
 from diffnea.identify.precision import double_precision
 from diffnea.models import Model
@@ -28,7 +28,7 @@ def fit(folder: str | Path) -> Path:
     folder = Path(folder)
     content = json.loads((folder / "fit.json").read_text(encoding="utf-8")) if (folder / "fit.json").exists() else {}
     found = load_fit(folder)
-    replace_file(folder / PAGE, render(found, folder.name, content.get("versions", {})).encode())
+    files.replace(folder / PAGE, render(found, folder.name, content.get("versions", {})).encode())
     return folder / PAGE
 
 

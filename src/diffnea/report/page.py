@@ -6,6 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from diffnea import files
 from diffnea.benchmark import DATASETS, MODELS, Record, records
 from diffnea.report import figures, results, tables
 from diffnea.report.claims import beyond, claims
@@ -22,12 +23,12 @@ def benchmark(runs: str | Path) -> Path:
     if not found:
         raise ValueError(f"{runs}: no records yet; run: diffnea benchmark --out {runs}")
     flat = results.rows(found)
-    records.replace_file(runs / "results.csv", results.to_csv(flat).encode())
+    files.replace(runs / "results.csv", results.to_csv(flat).encode())
     drawn = _figures([record for record in found if record.error is None])
     for figure in (figure for group in drawn.values() for figure in group):
-        records.replace_file(runs / "figures" / f"{figure.file}.svg", _standalone(figure.svg).encode())
+        files.replace(runs / "figures" / f"{figure.file}.svg", _standalone(figure.svg).encode())
     page = runs / "report.html"
-    records.replace_file(page, _render(found, drawn, configuration).encode())
+    files.replace(page, _render(found, drawn, configuration).encode())
     return page
 
 
