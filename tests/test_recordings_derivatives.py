@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.signal import butter, lfilter
 
-from diffnea.recordings import Recording, RecordingError, differentiate, prepare, smooth, velocity_lag
+from diffnea.recordings import Recording, RecordingError, differentiate, prepare, regular, smooth, velocity_lag
 from diffnea.recordings.smoothing import derivatives, encoder_step
 
 # How far a chosen bandwidth may be from the best one in hindsight, as a ratio of errors.
@@ -203,6 +203,28 @@ def test_wrapped_angles_are_recognised_and_said():
     np.testing.assert_array_equal(
         smooth(slider).recording.q, slider.q[smooth(slider).dropped : 1000 - smooth(slider).dropped]
     )
+
+
+@pytest.mark.parametrize("gap", [False, True])
+def test_wrapped_angles_are_unwrapped_before_they_are_resampled(gap):
+    """A joint that turns through ±π, with stamps that jitter: splines across a jump would look like noise of 24°."""
+    rng, noise = np.random.default_rng(0), 1e-4
+    time = np.arange(2500) / 250
+    angle = 3 * np.sin(2 * time) + 2 * time + noise * rng.normal(size=2500)
+    keep = np.ones(2500, bool)
+    keep[1200 : 1260 if gap else 1202] = False
+    log = Recording(
+        time=(time + 2e-4 * rng.uniform(-1, 1, 2500))[keep], q=np.angle(np.exp(1j * angle))[keep, None], name="run"
+    )
+    pieces = [smooth(piece) for piece in regular(log)]
+    assert len(pieces) == 1 + gap
+    jumps = (np.abs(np.diff(log.q[:, 0])) > 5).sum()
+    assert sum(piece.joints[0].unwrapped for piece in pieces) == jumps > 3
+    for piece in pieces:
+        assert piece.joints[0].noise < 10 * noise
+        assert any(f"{piece.joints[0].unwrapped} jumps of a whole turn" in note for note in piece.recording.notes)
+        apart = piece.recording.q[:, 0] - np.interp(piece.recording.time, time, angle)
+        assert np.ptp(apart) < 0.01
 
 
 def test_notes_say_what_was_done_and_a_bandwidth_can_be_set(swing_up):

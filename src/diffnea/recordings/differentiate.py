@@ -1,6 +1,5 @@
 """Velocities and accelerations of a recording from its positions, and what was done to get them, in words."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,12 +10,10 @@ from jaxtyping import Float
 from diffnea.recordings.recording import Recording, RecordingError
 from diffnea.recordings.resampling import is_regular, regular
 from diffnea.recordings.smoothing import Derivatives, derivatives
+from diffnea.recordings.wrapped_angles import unwrap
 
-TURN = 2 * math.pi
 Bandwidth = float | int | Sequence[float | int] | np.ndarray | str | None
 COMMON = "common"
-# A jump of at least this much between two samples, in a signal that stays within a turn, is a wrapped angle.
-WRAP = 0.8 * TURN
 # A joint moves when its accelerations exceed their expected error by this factor.
 MOVING = 3.0
 
@@ -67,14 +64,15 @@ def smooth(recording: Recording, bandwidth: Bandwidth = None) -> Smoothed:
     """As `differentiate`, with the smoothed positions and the numbers behind the choice."""
     if not is_regular(recording):
         raise RecordingError("its sampling is irregular; use prepare(recording), or regular(recording) first")
-    q, wraps = unwrap(recording)
+    recording = unwrap(recording)
+    q = recording.q
     found = joint_by_joint(q, recording.duration / (len(recording) - 1), bandwidth)
     edge = max(each.edge for each in found)
     kept = slice(edge, len(q) - edge)
-    joints = tuple(_describe(each, k, recording, wraps[k], len(q) - 2 * edge) for k, each in enumerate(found))
+    joints = tuple(_describe(each, k, recording, len(q) - 2 * edge) for k, each in enumerate(found))
     notes = [*recording.notes, *_say(recording, joints, edge)]
     qd, qdd = (np.column_stack([getattr(each, key) for each in found]) for key in ("qd", "qdd"))
-    changed = recording.replace(q=q, qd=qd, qdd=qdd, notes=notes)[kept]
+    changed = recording.replace(qd=qd, qdd=qdd, notes=notes)[kept]
     return Smoothed(changed, np.column_stack([each.q for each in found])[kept], joints, edge)
 
 
@@ -109,23 +107,12 @@ def prepare(recordings: Recording | Sequence[Recording], bandwidth: Bandwidth = 
     return ready
 
 
-def unwrap(recording: Recording) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Positions with wrapped angles made continuous, and how many jumps of a turn were taken out of each joint."""
-    q = recording.q
-    jumps = np.abs(np.diff(q, axis=0)) > WRAP
-    wrapped = jumps.any(0) & (np.ptp(q, axis=0) <= 1.001 * TURN)
-    if not wrapped.any():
-        return q, (0,) * q.shape[1]
-    smooth_q = np.where(wrapped, np.unwrap(q, axis=0), q).astype(q.dtype)
-    return smooth_q, tuple(int(n) for n in (jumps & wrapped).sum(0))
-
-
 def joint_labels(recording: Recording) -> tuple[str, ...]:
     """The joints' names, or numbers where the recording has none."""
     return recording.joint_names or tuple(f"joint {k}" for k in range(recording.num_joints))
 
 
-def _describe(found: Derivatives, k: int, recording: Recording, wraps: int, count: int) -> JointSmoothing:
+def _describe(found: Derivatives, k: int, recording: Recording, count: int) -> JointSmoothing:
     return JointSmoothing(
         joint=joint_labels(recording)[k],
         noise=found.noise,
@@ -134,7 +121,7 @@ def _describe(found: Derivatives, k: int, recording: Recording, wraps: int, coun
         qd_std=found.qd_std,
         qdd_std=found.qdd_std,
         samples=found.independent * count,
-        unwrapped=wraps,
+        unwrapped=recording.unwrapped[k],
     )
 
 

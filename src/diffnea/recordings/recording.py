@@ -21,7 +21,8 @@ class Recording(eqx.Module):
     """Positions `q` and commanded inputs `u` over `time` (s), SI units; velocities and accelerations where known.
 
     One column a joint. `u` may be left out (nothing is driven); `driven` says which joints have an input, by default
-    those whose input is ever other than zero. `notes` says in words what was done to the data on the way.
+    those whose input is ever other than zero. `notes` says in words what was done to the data on the way, `unwrapped`
+    counts the jumps of a whole turn that were taken out of each joint.
     """
 
     time: Float[np.ndarray, " time"]
@@ -33,6 +34,7 @@ class Recording(eqx.Module):
     driven: tuple[bool, ...] = eqx.field(static=True)
     name: str | None = eqx.field(static=True)
     notes: tuple[str, ...] = eqx.field(static=True)
+    unwrapped: tuple[int, ...] = eqx.field(static=True)
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Recording(eqx.Module):
         driven: Sequence[bool] | np.ndarray | None = None,
         name: str | None = None,
         notes: Sequence[str] = (),
+        unwrapped: Sequence[int] | np.ndarray | None = None,
     ):
         where = f"Recording {name!r}" if name else "Recording"
         self.q = _matrix(q, "q", where)
@@ -55,6 +58,7 @@ class Recording(eqx.Module):
         self.joint_names = _names(joint_names, self.q.shape[1], where)
         self.driven = _driven(driven, self.u, where)
         self.name, self.notes = name, tuple(notes)
+        self.unwrapped = (0,) * self.num_joints if unwrapped is None else tuple(int(count) for count in unwrapped)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -78,8 +82,8 @@ class Recording(eqx.Module):
 
     def replace(self, **changes: Any) -> "Recording":
         """The same recording with some fields changed, checked again."""
-        fields = {**self._arrays(), "joint_names": self.joint_names, "driven": self.driven}
-        return Recording(**{**fields, "name": self.name, "notes": self.notes, **changes})
+        fields = {**self._arrays(), "joint_names": self.joint_names, "driven": self.driven, "name": self.name}
+        return Recording(**{**fields, "notes": self.notes, "unwrapped": self.unwrapped, **changes})
 
     def _arrays(self) -> dict[str, np.ndarray | None]:
         return {"time": self.time, "q": self.q, "u": self.u, "qd": self.qd, "qdd": self.qdd}
@@ -191,7 +195,8 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
         arrays[key] = None if any(part is None for part in parts) else np.concatenate(parts)
     notes = tuple(dict.fromkeys(note for item in several for note in item.notes))
     driven = np.any([item.driven for item in several], axis=0)
-    return several[0].replace(**arrays, driven=driven, notes=notes)
+    unwrapped = np.sum([item.unwrapped for item in several], axis=0)
+    return several[0].replace(**arrays, driven=driven, notes=notes, unwrapped=unwrapped)
 
 
 # Checks ----------------------------------------------------------------------------------------------------------

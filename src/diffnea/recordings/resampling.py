@@ -3,6 +3,7 @@
 import numpy as np
 
 from diffnea.recordings.recording import SIGNALS, Recording, RecordingError
+from diffnea.recordings.wrapped_angles import unwrap
 
 # Stamps that stray from the grid by less than this share of a period are the grid, written with few digits.
 STRAY = 0.02
@@ -25,7 +26,8 @@ def is_regular(recording: Recording) -> bool:
 def regular(recording: Recording, rate: float | int | None = None) -> list[Recording]:
     """The recording at a constant rate (Hz; by default its own median), split where samples are missing for long.
 
-    Positions and derivatives are interpolated by cubic splines, inputs are held. What was done is in the notes.
+    Angles are unwrapped, then positions and derivatives are interpolated by cubic splines; inputs are held. What was
+    done is in the notes.
     """
     if rate is not None and not rate > 0:
         raise RecordingError(f"rate is {rate:g}; give a positive number of samples a second")
@@ -49,7 +51,7 @@ def regular(recording: Recording, rate: float | int | None = None) -> list[Recor
     )
     lost = sum(len(piece) for piece in pieces) - sum(len(piece) for piece in kept)
     note += f", {lost} samples between them dropped" if lost else ""
-    return [_resample(piece, dt, note) for piece in kept]
+    return [_resample(unwrap(piece), dt, note) for piece in kept]
 
 
 def _resample(piece: Recording, dt: float, note: str) -> Recording:

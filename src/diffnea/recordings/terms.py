@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.recordings.differentiate import MOVING, Smoothed, joint_by_joint, unwrap
+from diffnea.recordings.differentiate import MOVING, Smoothed, joint_by_joint
 from diffnea.recordings.matched_input import held
 from diffnea.recordings.recording import Recording
+from diffnea.recordings.wrapped_angles import unwrap
 
 # Equations are kept up to this many times the bandwidth at which accelerations are best: the more, the cleaner they are
 # there. Their noise grows with the bandwidth to the power of 5/2, and may be this share of the accelerations' spread.
@@ -39,7 +40,7 @@ class Terms:
 def terms(recording: Recording, smoothed: Smoothed) -> Terms:
     """Of the samples that `smoothed`, which is of this recording, has kept."""
     best, bandwidth = _slowest(smoothed)
-    found = joint_by_joint(unwrap(recording)[0], recording.dt, max(WIDE * best, WIDER * bandwidth))
+    found = joint_by_joint(unwrap(recording).q, recording.dt, max(WIDE * best, WIDER * bandwidth))
     wide = found[0].bandwidth
     kept = slice(smoothed.dropped, len(recording) - smoothed.dropped)
     q, qd, qdd = (np.column_stack([getattr(each, key) for each in found])[kept] for key in ("q", "qd", "qdd"))
