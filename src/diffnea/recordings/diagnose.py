@@ -7,7 +7,7 @@ import numpy as np
 from diffnea.recordings.differentiate import Smoothed, joint_labels, smooth
 from diffnea.recordings.input_delay import Delay, input_delays
 from diffnea.recordings.recording import Recording
-from diffnea.recordings.resampling import LONGEST_GAP, is_regular, regular
+from diffnea.recordings.resampling import is_regular, regular, split
 from diffnea.recordings.velocity_filter import VelocityLag, velocity_lag
 
 # An input rests at its extreme when it stays there this many samples, and saturates when it does so this often.
@@ -23,16 +23,18 @@ class Sampling:
     samples: int
     duration: float  # s
     rate: float  # Hz
-    jitter: float  # s, standard deviation of the time between samples, gaps left out
+    jitter: float  # s, standard deviation of the stamps about a regular clock, or of the time between them
+    odd: int  # stamps that are much further off the clock than the others
     missing: int  # samples in gaps short enough to interpolate
     gaps: int  # longer gaps, which split the recording
 
     def __str__(self) -> str:
         """The sampling in plain words."""
         jitter = f"jitter {1e3 * self.jitter:.2g} ms" if self.jitter > 1e-3 / self.rate else "regular"
+        odd = f", {self.odd} odd time stamp{'s' * (self.odd > 1)}" if self.odd else ""
         lost = f", {self.missing} samples missing" if self.missing else ""
         gaps = f", {self.gaps} gaps" if self.gaps else ""
-        return f"{self.samples} samples, {self.duration:.4g} s at {self.rate:.5g} Hz, {jitter}{lost}{gaps}"
+        return f"{self.samples} samples, {self.duration:.4g} s at {self.rate:.5g} Hz, {jitter}{odd}{lost}{gaps}"
 
 
 @dataclass(frozen=True)
@@ -112,18 +114,12 @@ def _middle(recording: Recording) -> Recording:
 
 def sampling(recording: Recording) -> Sampling:
     """Rate, jitter, and what is missing."""
-    steps = np.diff(recording.time)
-    usual = recording.dt
-    long = steps > LONGEST_GAP * usual
-    short = ~long & (steps > 1.5 * usual)
-    return Sampling(
-        samples=len(recording),
-        duration=recording.duration,
-        rate=1 / usual,
-        jitter=0.0 if is_regular(recording) else float(np.std(steps[~long])),
-        missing=int(np.round(steps[short] / usual - 1).sum()),
-        gaps=int(long.sum()),
-    )
+    samples, duration = len(recording), recording.duration
+    if is_regular(recording):
+        return Sampling(samples, duration, recording.rate, jitter=0.0, odd=0, missing=0, gaps=0)
+    found = split(recording)
+    odd = 0 if found.clock is None else found.clock.odd
+    return Sampling(samples, duration, 1 / found.period, found.jitter, odd, found.missing, found.gaps)
 
 
 def saturation(recording: Recording) -> tuple[Saturation, ...]:

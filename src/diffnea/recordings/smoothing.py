@@ -83,6 +83,11 @@ def derivatives(y: Float[np.ndarray, " time"], dt: float, bandwidth: float | Non
     )
 
 
+def noise_level(y: Float[np.ndarray, " time"]) -> float:
+    """The standard deviation of the noise of a uniformly sampled signal, its encoder's step left aside."""
+    return _floor(_spectrum(y.astype(np.float64)))
+
+
 def encoder_step(y: Float[np.ndarray, " time"]) -> float:
     """The step of the encoder when all values lie on a lattice, else 0."""
     moves = np.abs(np.diff(y[:200_000]))
