@@ -8,10 +8,11 @@ from tyro.conf import Positional
 
 from diffnea import files, report
 from diffnea.cli import inputs, outputs
-from diffnea.cli.suspicions import suspicions
+from diffnea.cli.suspicions import far_outside, suspicions
 from diffnea.cli.words import check_in_words
 from diffnea.excitation import forecast
-from diffnea.recordings import Diagnosis, Recording, diagnose
+from diffnea.recordings import Diagnosis, LimitContact, Recording, diagnose, limit_contacts
+from diffnea.robot import Robot
 
 # A joint whose accelerations are less than this many times their noise tells little of its inertia.
 _WEAK = 3.0
@@ -61,7 +62,7 @@ class Check:
             "joints": list(robot.joint_names),
             "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
             "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
-            "recordings": [_finding(*pair, suspicions([pair[0]], robot)) for pair in zip(data, diagnoses, strict=True)],
+            "recordings": [_finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
             **told.to_dict(),
             "report": self.out,
         }
@@ -74,12 +75,15 @@ class Check:
         return check_in_words(result)
 
 
-def _finding(recording: Recording, found: Diagnosis, suspected: list[str]) -> dict[str, Any]:
+def _finding(recording: Recording, found: Diagnosis, robot: Robot) -> dict[str, Any]:
     """A recording's diagnosis, as plain numbers and as advice."""
     joints = [
         {**asdict(moved), "noise": smoothed.noise, "encoder_step": smoothed.step, "bandwidth": smoothed.bandwidth}
         for moved, smoothed in zip(found.excitation, found.smoothing.joints, strict=True)
     ]
+    contacts = limit_contacts(recording, robot, [smoothed.noise for smoothed in found.smoothing.joints])
+    wrong = far_outside(recording, robot)  # their cause is another, which the suspicions name
+    contacts = [each for each in contacts if not wrong[robot.joint_names.index(each.joint)]]
     return {
         "name": recording.name,
         "sampling": asdict(found.sampling),
@@ -88,9 +92,14 @@ def _finding(recording: Recording, found: Diagnosis, suspected: list[str]) -> di
         "saturation": [asdict(each) for each in found.saturation],
         "delays": [asdict(each) for each in found.delays],
         "velocity_lags": files.finite([asdict(lag) for lag in found.velocity_lags]),
-        "problems": [*suspected, *_problems(found, recording)],
+        "limit_contacts": [asdict(each) for each in contacts],
+        "problems": [*suspicions([recording], robot), *map(_stopped, contacts), *_problems(found, recording)],
         "notes": list(recording.notes),
     }
+
+
+def _stopped(contact: LimitContact) -> str:
+    return f"{contact}, where the force of the stop adds to its torque; keep away from the limit, or leave this out"
 
 
 def _problems(found: Diagnosis, recording: Recording) -> list[str]:

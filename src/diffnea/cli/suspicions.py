@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Bool
 
 from diffnea.recordings import Recording
 from diffnea.recordings.measured_input import NOTE
@@ -35,13 +36,19 @@ def _slow(recording: Recording) -> list[str]:
     return [f"{recording.rate:.3g} samples a second are too few to see a motion; {remedy}"]
 
 
+def far_outside(recording: Recording, robot: Robot) -> Bool[np.ndarray, " n"]:
+    """Which joints go so far beyond the limits of the robot file that they cannot be these joints in these units."""
+    lower, upper = (np.asarray(row, float) for row in (robot.limits.lower, robot.limits.upper))
+    spare = OUTSIDE * (upper - lower)
+    return (recording.q.min(0) < lower - spare) | (recording.q.max(0) > upper + spare)
+
+
 def _far(recording: Recording, robot: Robot) -> list[str]:
-    """Joints that go far beyond the limits of the robot file."""
     lower, upper = (np.asarray(row, float) for row in (robot.limits.lower, robot.limits.upper))
     lowest, highest = recording.q.min(0), recording.q.max(0)
     spare = OUTSIDE * (upper - lower)
     said = []
-    for k in np.flatnonzero((lowest < lower - spare) | (highest > upper + spare)):
+    for k in np.flatnonzero(far_outside(recording, robot)):
         turns = bool(robot.tree.revolute[k])
         large = max(-lowest[k], highest[k]) > max(abs(lower[k]), abs(upper[k]))
         within = lowest[k] / DEGREE >= lower[k] - spare[k] and highest[k] / DEGREE <= upper[k] + spare[k]

@@ -83,6 +83,11 @@ def derivatives(y: Float[np.ndarray, " time"], dt: float, bandwidth: float | Non
     )
 
 
+def position_noise(y: Float[np.ndarray, " time"]) -> float:
+    """The standard deviation of one reading of a uniformly sampled signal, that of its encoder's step at least."""
+    return max(noise_level(y), encoder_step(y) / math.sqrt(12))
+
+
 def noise_level(y: Float[np.ndarray, " time"]) -> float:
     """The standard deviation of the noise of a uniformly sampled signal, its encoder's step left aside."""
     return _floor(_spectrum(y.astype(np.float64)))
