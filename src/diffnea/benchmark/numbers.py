@@ -4,22 +4,11 @@ Numbers that are not finite, or not known, are None (`null` in JSON): the error 
 of a real machine.
 """
 
-from typing import NotRequired, TypedDict
+from typing import TypedDict
 
 HORIZONS = (0.1, 0.5, 1.0, 2.0)  # s
 INTEGRATORS = ("rk4", "auto")  # the paper's, and the package's own
 RANGES = ("inside", "doubled")  # start velocities as in the data, and twice as fast
-
-
-class FitNumbers(TypedDict):
-    """How the fit went."""
-
-    seconds: float  # wall time, compilation included
-    compile_seconds: float  # of these, spent on making programs
-    loss: float | None
-    converged: bool
-    verdict: str
-    method: str
 
 
 class RolloutNumbers(TypedDict):
@@ -49,19 +38,15 @@ class Observable(TypedDict):
     nominal: float | None  # of the data sheet
 
 
-class Numbers(TypedDict):
-    """All numbers of a cell."""
-
-    title: str  # of the data set: uniform, simulated, real or stand-in
-    energy_class: str
-    fit: FitNumbers
-    nmse: dict[str, float | None]  # of accelerations: "mean", and each joint by name
-    rollout: dict[str, RolloutNumbers]  # by integrator
-    energy: dict[str, dict[str, EnergyNumbers]]  # by range, then integrator
-    observables: list[Observable]
-    sheet: NotRequired[dict[str, float | None]]  # roll-out errors of the data sheet, for real machines and stand-ins
-
-
+# The numbers of a record:
+# - `title`: of the data set, uniform, simulated, real or stand-in; `energy_class`: of the model;
+# - `fit`: `seconds` of wall time, of these `compile_seconds` for making programs; `loss`, `converged`, `verdict` and
+#   `method`;
+# - `nmse` of accelerations: "mean", and each joint by name;
+# - `rollout`: RolloutNumbers by integrator; `energy`: EnergyNumbers by range, then integrator;
+# - `observables`: a list of Observable;
+# - `sheet`, for real machines and stand-ins: roll-out errors of the data sheet, by horizon.
+#
 # Arrays beside the numbers: `time` (t,), `measured_q`, `rk4_q` and `auto_q` (window, t, n) of a few windows;
 # `energy_time` (e,) and `energy_<range>_<integrator>` (start, e): energy since the start, as a share of what it takes
 # to swing the pole up, true where the truth is known and the model's own elsewhere.

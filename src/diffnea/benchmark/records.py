@@ -27,7 +27,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """What a cell gave: its numbers (`numbers.Numbers`) and arrays, or the error that stopped it."""
+    """What a cell gave: its numbers and arrays (see `numbers`), or the error that stopped it."""
 
     cell: Cell
     numbers: dict[str, Any] = field(default_factory=dict)

@@ -5,11 +5,7 @@ A `Program` is a list of instructions on single numbers; a `Loop` in it has a pr
 
 from dataclasses import dataclass
 
-# Operations by what they take and give. Truth values only flow between comparisons, logic and `select`.
-UNARY = (
-    "neg", "abs", "sign", "sqrt", "rsqrt", "sin", "cos", "exp", "log", "tanh", "floor", "ceil", "round",
-)  # fmt: skip
-BINARY = ("add", "sub", "mul", "div", "min", "max", "atan2", "pow")
+# Truth values only flow between comparisons, logic and `select`.
 COMPARE = ("lt", "le", "gt", "ge", "eq", "ne")
 LOGIC = ("and", "or", "xor", "not")
 COMMUTES = ("add", "mul", "min", "max", "eq", "ne", "and", "or", "xor")

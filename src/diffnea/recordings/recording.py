@@ -4,7 +4,7 @@ numpy on the outside of the package: what comes from files stays in double preci
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import equinox as eqx
 import numpy as np
@@ -149,9 +149,6 @@ class Samples(eqx.Module):
     def num_joints(self) -> int:
         """How many joints it has."""
         return self.q.shape[1]
-
-
-Kind = TypeVar("Kind", Recording, Samples)
 
 
 def as_list(recordings: Any) -> list[Recording | Samples]:

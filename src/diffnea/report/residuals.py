@@ -53,9 +53,3 @@ def spectrum(
     rows = np.stack([piece - piece.mean() for piece in pieces])
     power = np.mean(np.abs(np.fft.rfft(rows * window, axis=1)) ** 2, axis=0) * 2 * dt / np.sum(window**2)
     return np.fft.rfftfreq(size, dt)[1:], np.sqrt(power)[1:]
-
-
-def half_power(frequency: np.ndarray, amplitude: np.ndarray) -> float | None:
-    """The frequency below which half of the power lies."""
-    power = np.cumsum(amplitude**2)
-    return None if not power[-1] > 0 else float(frequency[np.searchsorted(power, power[-1] / 2)])

@@ -53,11 +53,10 @@ def _inverse_tangent(primals, tangents):
 
 
 class Stop(NamedTuple):
-    """What happened to joints that turned round: the change of velocity and position, and 1 where a joint stays."""
+    """After joints turned round: the velocity, and the change of position."""
 
     qd: Float[Array, " n"]
     shift: Float[Array, " n"]
-    happened: Float[Array, ""]
 
 
 def stop(
@@ -88,4 +87,4 @@ def stop(
     impulses = jnp.stack(impulse)
     stays = crossed & (impulses < most)
     shift = inverse_mass @ (way * impulses * late) / 2
-    return Stop(jnp.where(stays, 0.0, qd), shift, jnp.max(jnp.where(crossed, 1.0, 0.0)).astype(qd.dtype))
+    return Stop(jnp.where(stays, 0.0, qd), shift)
