@@ -1,0 +1,145 @@
+"""Wrong set-ups and right ones, fitted as a user would: which are accepted, what is said, how well they predict.
+
+    python -m benchmarks.outside.wrong --out runs/wrong.jsonl
+    python -m benchmarks.outside.wrong --out runs/wrong.jsonl --only degrees right/rpr
+    python -m benchmarks.outside.wrong --out runs/wrong.jsonl --table
+
+The fresh error of a fit is that of its predictions of another log, without mistakes, of the machine as it is: over
+0.5 s in spreads of the joints, and of forces as a share of the inputs' spread. It is compared with that of the fit of
+the right set-up of the same machine.
+"""
+
+import argparse
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from benchmarks.outside.families import FAMILIES
+from benchmarks.outside.fitting import Said, fit_as_a_user, load, recording, rollout_error, said_by, torque_error
+from benchmarks.outside.mistakes import MISTAKES, NAMES, Mistake
+from benchmarks.outside.records import chosen, load_records, run_once
+from benchmarks.outside.robots import nominal
+from benchmarks.outside.simulate import Experiment, machine_of, simulate
+
+OFF = 0.15  # how far files are off; rotors are as in a data sheet, right
+ROBOT = 200  # seed of the first robot of each family
+RIGHT = 7  # robots of each family that are fitted without a mistake
+WRONG = ("rpr", "tree4", "planar2")  # families that mistakes are made with
+WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's
+
+
+def setups() -> dict[str, tuple[Experiment, Mistake]]:
+    """By key: right ones first, since the wrong ones are compared with them."""
+    found = {}
+    for turn in range(RIGHT):
+        for place, family in enumerate(FAMILIES):
+            noise = "lo" if turn == 0 else ("hi", "lo")[(turn + place) % 2]
+            friction = "viscous" if (turn + place) % 4 == 3 else "dry"
+            experiment = Experiment(family, ROBOT + turn, run=turn, noise=noise, friction=friction if turn else "dry")
+            found[f"right/{family}_{ROBOT + turn}"] = experiment, Mistake()
+    for family in WRONG:
+        for name, mistake in MISTAKES.items():
+            found[f"{name}/{family}_{ROBOT}"] = Experiment(family, ROBOT, run=0), mistake
+    return found
+
+
+def run(given: Experiment, mistake: Mistake) -> dict[str, Any]:
+    """Fit one set-up, note what is said, and predict a fresh log."""
+    experiment = mistake.experiment(given)
+    machine = machine_of(experiment)
+    file = mistake.file(nominal(machine, OFF, given.robot), experiment)
+    log = simulate(experiment)
+    arrays = mistake.log({"time": log.time, "q": log.q, "u": log.u}, machine, log)
+    try:
+        fit = fit_as_a_user(load(file), [recording(log, machine, **arrays)])
+    except ValueError as problem:  # what a user would see as a message, before any fit
+        return _record(Said("refused", (), str(problem)), None, None)
+    fresh = replace(experiment, run=experiment.run + 500, noise="none", process=0.0, amplitude=1.0, pace=1.0, drift=1.0)
+    unseen = simulate(fresh)
+    errors = rollout_error(fit.model, unseen, fresh.rate), torque_error(fit.model, unseen, machine)
+    return _record(said_by(fit), *errors)
+
+
+def _record(said: Said, rollout: float | None, torque: float | None) -> dict[str, Any]:
+    return {"verdict": said.verdict, "codes": said.codes, "text": said.text, "rollout": rollout, "torque": torque}
+
+
+def named(record: dict[str, Any], mistake: str) -> bool:
+    """Whether what was said has this mistake's code or words."""
+    cause = NAMES[mistake]
+    coded = any(code in record["codes"] for code in cause.codes)
+    return coded or bool(re.search(cause.words, record["text"], re.IGNORECASE))
+
+
+# Report ----------------------------------------------------------------------------------------------------------
+
+
+def report(records: Iterable[dict[str, Any]]) -> str:
+    """Accepted wrong ones, causes named, right ones rejected."""
+    records = list(records)
+    broken = [r for r in records if r["error"]]
+    fine = {r["key"]: r for r in records if not r["error"]}
+    right = {key: r for key, r in fine.items() if key.startswith("right/")}
+    wrong = {key: r for key, r in fine.items() if key not in right}
+    lines = [*_accepted(wrong, right), *_named(wrong), *_rejected(right)]
+    lines += [f"{len(broken)} raised an error:", *(f"  {r['key']}: {r['error']}" for r in broken)] if broken else []
+    return "\n".join(lines)
+
+
+def _accepted(wrong: dict[str, dict], right: dict[str, dict]) -> list[str]:
+    rows, bad, unknown = [], 0, 0
+    for key, r in wrong.items():
+        beside = right.get(f"right/{key.split('/')[1]}")
+        if r["verdict"] != "accepted":
+            continue
+        if beside is None:
+            unknown += 1
+            continue
+        ratios = [float(r[name]) / float(beside[name]) for name in ("rollout", "torque")]
+        worse = max(ratios) > WORSE
+        bad += worse
+        errors = f"{float(r['rollout']):.3g} ({ratios[0]:.1f} x), forces {float(r['torque']):.3g} ({ratios[1]:.1f} x)"
+        rows.append(f"  {'WORSE' if worse else 'as good':8} {key:30} roll-outs {errors}")
+    accepted = sum(r["verdict"] == "accepted" for r in wrong.values())
+    compared = f"{bad} of them with more than {WORSE:g} x the right one's error, {unknown} without a right one"
+    return [f"{len(wrong)} wrong set-ups: {accepted} accepted, {compared}", *sorted(rows)]
+
+
+def _named(wrong: dict[str, dict]) -> list[str]:
+    nameable = {key: r for key, r in wrong.items() if key.split("/")[0] in NAMES}
+    hits = {key: named(r, key.split("/")[0]) for key, r in nameable.items()}
+    lines = [f"{sum(hits.values())} of {len(hits)} causes that have a name were named"]
+    for mistake in NAMES:
+        its = [hit for key, hit in hits.items() if key.startswith(f"{mistake}/")]
+        lines += [f"  {mistake:18} {sum(its)} of {len(its)}"] if its else []
+    return lines
+
+
+def _rejected(right: dict[str, dict]) -> list[str]:
+    refused = {key: r for key, r in right.items() if r["verdict"] != "accepted"}
+    lines = [f"{len(refused)} of {len(right)} right set-ups were not accepted"]
+    lines += [f"  {key}: {r['verdict']}: {r['text'].splitlines()[:1]}" for key, r in refused.items()]
+    blamed = {key: [name for name in NAMES if named(r, name)] for key, r in right.items()}
+    blamed = {key: names for key, names in blamed.items() if names}
+    lines += [f"{len(blamed)} of {len(right)} right set-ups are told of a mistake, by the words of the table"]
+    return lines + [f"  {key}: {', '.join(names)}" for key, names in blamed.items()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", help="words, of which a set-up's key has one, as degrees or right/rpr")
+    parser.add_argument("--out", type=Path, default=Path("runs/wrong.jsonl"))
+    parser.add_argument("--table", action="store_true", help="only print what the file has")
+    given = parser.parse_args()
+    every = setups()
+    for key in () if given.table else chosen(list(every), given.only):
+        record = run_once(given.out, key, lambda key=key: run(*every[key]))
+        said = record["error"] or f"{record['verdict']}, fresh error {record['rollout']}, forces {record['torque']}"
+        print(f"{key}: {said}, {record['seconds']:.0f} s", flush=True)
+    print(report(load_records(given.out).values()))
+
+
+if __name__ == "__main__":
+    main()
