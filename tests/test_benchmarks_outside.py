@@ -136,4 +136,6 @@ def test_an_open_side_of_an_interval_holds():
     one_sided = Number("static friction(j1)", "static", 1.0, 0.5, np.inf, 7.0)
     assert one_sided.held and not replace(one_sided, true=0.4).held
     assert kind_of("actuator", "Stribeck velocity(j2)") == "Stribeck velocity"
+    assert kind_of("actuator", "(viscous friction(j1) − 0.1·Stribeck velocity(j1)) / m(l1)") == "viscous"
+    assert kind_of("actuator", "input delay(j1)") == "delay"
     assert kind_of("inertia", "m(l2)") == "inertial"

@@ -16,14 +16,14 @@ from benchmarks.outside.simulate import Experiment, Log, machine_of
 from diffnea import actuators
 
 NO_FRICTION = 1e-12  # an actuator has no exact zero
-# Kinds of numbers, by what stands in the formula of one that belongs to an actuator.
+# Kinds of numbers, by how the formula of one that belongs to an actuator begins.
 OF_ACTUATORS = {
     "static": "static friction|f_s",
     "kinetic": "kinetic friction|f_k",
     "Stribeck velocity": "Stribeck velocity|v_s",
     "viscous": "viscous|damping",
-    "delay": "delay",
-    "gain": "gain|per volt",
+    "delay": "(input )?delay",
+    "gain": "(command )?gain|torque per volt",
 }
 KINDS = (
     "inertial",
@@ -136,7 +136,7 @@ def kind_of(kind: str, formula: str) -> str:
     """The row of the table that a number belongs to."""
     if kind != "actuator":
         return {"inertia": "inertial"}.get(kind, kind if kind in KINDS else "other")
-    return next((name for name, words in OF_ACTUATORS.items() if re.match(words, formula)), "other")
+    return next((name for name, words in OF_ACTUATORS.items() if re.match(rf"\(?({words})", formula)), "other")
 
 
 # What a fit says -------------------------------------------------------------------------------------------------
