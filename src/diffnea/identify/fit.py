@@ -23,6 +23,7 @@ from diffnea.identify.precision import double_precision, is_double
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.parameter import places
 from diffnea.identify.problem.prior import Prior, prior
+from diffnea.identify.problem.reversals import without_reversals
 from diffnea.identify.problem.tracks import Data, Split, Track, batch, equations, split
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
@@ -227,6 +228,8 @@ class _Plan:
         if problems:
             return self._result(free, parts, before, None, weight, problems)
         parts = self._known(parts, before, weight)
+        if self.loss != "trajectory":
+            parts = without_reversals(parts, before, self.loss, free.size, self.options.problem)
         if self.method == "linear":
             return self._linear(free, parts, before, weight)
         with stage("searching"):
@@ -361,7 +364,13 @@ class _Plan:
             verdict=judge(metrics, problems, (*outcome.told, *_still(parts, names)), names, strange),
             loss=outcome.loss,
             history=outcome.history,
-            notes=(*_held_still(self.given), *parts.notes, f"kept back: {parts.kept_back}", *outcome.notes),
+            notes=(
+                *_held_still(self.given),
+                *parts.notes,
+                *map(str, parts.said),
+                f"kept back: {parts.kept_back}",
+                *outcome.notes,
+            ),
             config=self._config(free, parts),
             consistent=outcome.consistent or outcome.model,
             knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),

@@ -9,6 +9,13 @@ SENTENCES: dict[str, str] = {
     "data": "{subject}: {said}",
     "locked": "held still: {said}",
     "kept-back": "kept back: {said}",
+    "rows-at-limit": 'joint "{subject}" is at its limit for {share:.2%} of the samples: they are left out',
+    "limits-not-believed": 'joint "{subject}" is at or beyond its limits for {share:.0%} of the samples: the limits of '
+    "the robot file are not its own",
+    "rows-near-reversals": "{near:.0%} of the samples lie near a reversal or stop of some joint, where friction is not "
+    "known; the {kept:.0%} farthest from one are used (loss torque loses fewer: it leaves them out joint by joint)",
+    "joint-near-reversals": 'joint "{subject}": {near:.0%} of its samples lie near a reversal or stop, where friction '
+    "is not known; the {kept:.0%} farthest from one are used; longer strokes would tell more",
     "still": 'joint "{subject}" never moves in these data',
 }
 

@@ -8,6 +8,14 @@ from typing import Any
 class ProblemOptions:
     """Data as rows."""
 
+    # Rows this close to a reversal are left out, in periods of the smoothing and of the comparison filter: the main
+    # lobe of a low-pass reaches half a period to either side, and friction jumps within it.
+    reversal_width: float = 0.5
+    # A velocity below this many standard deviations has no known sign: right in 97.7 % of normal noise.
+    known_sign: float = 2.0
+    # Share of a joint's rows that stays whatever it does: with fewer, numbers rest on a few moments of the motion.
+    least_rows: float = 0.3
+
 
 @dataclass(frozen=True)
 class SolveOptions:

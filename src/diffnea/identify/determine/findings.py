@@ -54,21 +54,20 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
     parts, before = [], 0
     for rows in data:
         batch, low_pass = rows.pieces(most)[0]
-        residual, jacobian = linear_rows(form, jnp.asarray(theta)[None], leaves, batch, low_pass)
-        kept = np.flatnonzero(rows.weight[: residual.shape[1]].any(axis=1))
-        parts.append((residual[0, kept], jacobian[0, kept], rows.sample[kept], rows.segment[kept] + before))
+        residual, jacobian = (
+            np.asarray(x[0]) for x in linear_rows(form, jnp.asarray(theta)[None], leaves, batch, low_pass)
+        )
+        row, joint = np.nonzero(rows.weight[: len(residual)])
+        parts.append((residual[row, joint], jacobian[row, joint], joint, rows.sample[row], rows.segment[row] + before))
         before += int(rows.segment[-1]) + 1
-    residual, jacobian, sample, segment = (
-        np.concatenate(list(map(np.asarray, part))) for part in zip(*parts, strict=True)
-    )
-    count, n = residual.shape
+    residual, jacobian, joint, sample, segment = map(np.concatenate, zip(*parts, strict=True))
     return Linearised(
         theta=np.asarray(theta),
-        jacobian=jacobian.reshape(count * n, free.size),
-        residuals=residual.reshape(-1),
-        joint=np.tile(np.arange(n), count),
-        sample=np.repeat(sample, n),
-        segment=np.repeat(segment, n),
+        jacobian=jacobian,
+        residuals=residual,
+        joint=joint,
+        sample=sample,
+        segment=segment,
         labels=free.labels,
         unpack=free.model,
         learned=free.learned,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 # The low-pass is a sinc as long as this over its corner (rad a sample) under Kaiser's window: all but whole up to 0.4
 # of the corner, and nothing left (a hundredth) where a row in so many samples would alias.
@@ -47,7 +47,7 @@ class LowPass(NamedTuple):
     """A filter over blocks of samples, one row for every `blocks` of them, each a block after the last."""
 
     taps: Any  # (blocks, size of a block)
-    weight: Any  # (row, n), 0 where a row reaches over two recordings
+    weight: Any  # (row, n), 0 where a row is left out, as one that reaches over two recordings
 
 
 def taps_of(corner: float) -> Float[np.ndarray, "blocks size"]:
@@ -104,8 +104,15 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many residuals there are."""
-        return int(np.count_nonzero(self.weight.any(axis=1))) * self.weight.shape[1]
+        """How many residuals there are; those of weight 0 are left out."""
+        return int(np.count_nonzero(self.weight))
+
+    def at_centre(self, values: Float[np.ndarray, "sample n"] | Bool[np.ndarray, "sample n"]) -> np.ndarray:
+        """Of values of each sample those in the middle of each row's filter, (row, n)."""
+        if self.low_pass is None:
+            return values
+        blocks, size = self.low_pass.taps.shape
+        return values[np.arange(len(self.weight)) * size + (blocks * size - 1) // 2]
 
     def pieces(self, most: int) -> list[tuple[Batch, LowPass | None]]:
         """Pieces of about `most` samples and of one shape; what fills the last one up does not count."""

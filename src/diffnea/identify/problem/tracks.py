@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
+from diffnea.identify.notes import Note
 from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
@@ -36,6 +37,7 @@ class Track:
     terms: Terms | None = None  # where derivatives come from positions: the same, smoothed little
     way: Float[np.ndarray, "time m"] | None = None  # in which dry friction is overcome, where the motion's past tells
     held: bool = False  # whether commands are held between samples; else they are of the same instant as the rest
+    clear: Bool[np.ndarray, "time n"] | None = None  # of reversals, stops and limits; None: all of it
 
     def __len__(self) -> int:
         return len(self.q)
@@ -44,7 +46,8 @@ class Track:
         """Some of its samples."""
         arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
         little = None if self.terms is None else self.terms.take(rows)
-        return replace(self, **arrays, terms=little, way=None if self.way is None else self.way[rows])
+        way, clear = (None if array is None else array[rows] for array in (self.way, self.clear))
+        return replace(self, **arrays, terms=little, way=way, clear=clear)
 
     def arrived(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
         """Its commands as they arrive: late by so many samples of at most so many, or at once."""
@@ -75,6 +78,7 @@ class Split:
     kept_back: str  # in words
     slip: tuple[float, ...] | None = None  # how far joints and coupled motors give before they slip, where that counts
     hold: float | None = None  # the share of friction that a long rest leaves
+    said: tuple[Note, ...] = ()  # on rows that are left out
 
     @property
     def timed(self) -> bool:
@@ -179,8 +183,12 @@ def _divide(tracks: list[Track], share: float, seed: int) -> tuple[list[Track], 
 
 
 def batch(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"]) -> Batch:
-    """The samples of several stretches together."""
-    return together([_batch(track, track.way, late, weight) for track in tracks])
+    """The samples of several stretches together; rows that are to be left out count nothing."""
+    return together([_clear(_batch(track, track.way, late, weight), track) for track in tracks])
+
+
+def _clear(samples: Batch, track: Track) -> Batch:
+    return samples if track.clear is None else samples._replace(weight=samples.weight * track.clear)
 
 
 def _batch(
@@ -226,7 +234,15 @@ def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -
     left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
     if left < LEAST_LEFT * sum(len(each.q) for each in samples):
         return None
-    return filtered(together(whole), [len(each.q) for each in whole], every * dt, taps)
+    lengths = [len(each.q) for each in whole]
+    rows = filtered(together(whole), lengths, every * dt, taps)
+    if all(track.clear is None for track in tracks):
+        return rows
+    clear = [
+        np.ones_like(each.q) if track.clear is None else track.clear[::every][: len(each.q)]
+        for track, each in zip(tracks, whole, strict=True)
+    ]
+    return rows.weighted(rows.at_centre(np.concatenate(clear)).astype(float))
 
 
 def _mean_around(way: Float[np.ndarray, "time m"], count: int) -> Float[np.ndarray, "time m"]:

@@ -75,8 +75,7 @@ def _equations(robot: Robot, name: str, rows: Rows) -> tuple[np.ndarray, np.ndar
         columns.append(rate[:, :, None] * np.eye(robot.num_joints))
     wanted = u[:, 0] - qdd * np.asarray(robot.armature)
     both = np.concatenate([*columns, wanted[:, :, None]], axis=2) * weight[:, :, None]
-    kept = rows.weight.any(axis=1)
-    both = np.asarray(through(rows.low_pass, jnp.asarray(both)))[kept].reshape(-1, both.shape[2])
+    both = np.asarray(through(rows.low_pass, jnp.asarray(both)))[np.nonzero(rows.weight)]
     return both[:, :-1], both[:, -1]
 
 
@@ -135,20 +134,19 @@ def _is_physical(robot: Robot) -> bool:
 
 
 def _linearised(theta, jacobian, residual, rows: Sequence[Rows], labels, unpack: Any, learned) -> Linearised:
-    n, before, samples, segments = rows[0].weight.shape[1], 0, [], []
+    before, places = 0, []
     for each in rows:
-        kept = each.weight.any(axis=1)
-        samples.append(each.sample[kept])
-        segments.append(each.segment[kept] + before)
+        row, joint = np.nonzero(each.weight)
+        places.append((joint, each.sample[row], each.segment[row] + before))
         before += int(each.segment[-1]) + 1
-    sample = np.concatenate(samples)
+    joint, sample, segment = map(np.concatenate, zip(*places, strict=True))
     return Linearised(
         theta=theta,
         jacobian=jacobian,
         residuals=residual,
-        joint=np.tile(np.arange(n), len(sample)),
-        sample=np.repeat(sample, n),
-        segment=np.repeat(np.concatenate(segments), n),
+        joint=joint,
+        sample=sample,
+        segment=segment,
         labels=labels,
         unpack=unpack,
         learned=learned,

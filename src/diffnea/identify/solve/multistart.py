@@ -301,6 +301,7 @@ def _found(task: Task, run: Descent, which: int, notes: tuple[str, ...]) -> Foun
 def without_outliers(task: Task, rows: Rows, theta: Float[np.ndarray, " p"]) -> Rows:
     """The same rows with residuals beyond Huber's limit weighted down, by each joint's own spread."""
     wrong = residuals(task.loss, task.free, rows, theta)
-    spread = 1.4826 * np.median(np.abs(wrong[rows.weight.any(axis=1)]), axis=0)
+    counted = np.where(rows.weight > 0, np.abs(wrong), np.nan)  # a joint without rows has no spread
+    spread = 1.4826 * np.nan_to_num(np.nanmedian(counted, axis=0))
     share = HUBER * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
     return rows.weighted(np.sqrt(np.minimum(share, 1.0)))
