@@ -4,10 +4,11 @@ What the file is worth is not seen by prediction: numbers that the data do not d
 are. The marginal likelihood of the data sees it. Its maximum is found by MacKay's fixed point (1992): given θ and its
 covariance under the posterior,
 
-    λ_link = (10 − λ_link tr(W Cov z) + 2a) / (zᵀ W z + 2a / λ̄),   λ̄ the geometric mean of all λ,
+    d = 10 − λ tr(W Cov z),   w = (2a + d) / (2a + λ̄ zᵀ W z),   λ = w λ̄,   λ̄ = Σ d / Σ w zᵀ W z,
 
-a Gamma distribution of λ over links, so that one link may differ from its file, as one that carries a payload, while
-the others keep theirs. The noise of each joint is what its residuals leave, and a row counts as much as its share of
+d of a link's ten numbers being decided by the data. λ̄ is how far files are to be trusted, w what a link differs by:
+Student's distribution over links, so that one may be far from its file, as one that carries a payload, while the
+others keep theirs. The noise of each joint is what its residuals leave, and a row counts as much as its share of
 independent ones.
 """
 
@@ -58,7 +59,7 @@ def weigh(
 ) -> Posterior:
     """Noise, strengths and θ in turn until they stay, from θ on."""
     history: list[float] = []
-    pace, before = np.ones_like(prior.strength), np.zeros_like(prior.strength)
+    trust, pace, before = options.strength, 1.0, 0.0
     for k in range(options.evidence_rounds):
         weighted, variance = _weighted(loss, free, rows, theta, robust, options)
         whole = problem(loss, free, weighted, 1)
@@ -69,13 +70,13 @@ def weigh(
         tell(k + 1, options.evidence_rounds, value)
         if precision is None or value < FLOOR:
             break
-        step = np.log(_strengths(prior, theta, precision, options) / prior.strength)
-        pace = np.where(step * before > 0, np.minimum(1.5 * pace, FASTEST), 1.0)
-        before, moved = step, np.clip(pace * step, -MOST_STEP, MOST_STEP)
-        if max(np.abs(step).max(initial=0.0), abs(np.log(value / max(variance, FLOOR)))) < options.settled:
+        found = _trust(prior, theta, precision, trust, options)
+        step = float(np.log(found / trust))
+        pace = min(1.5 * pace, FASTEST) if step * before > 0 else 1.0
+        if max(abs(step), abs(np.log(value / max(variance, FLOOR)))) < options.settled:
             break
-        strength = np.clip(prior.strength * np.exp(moved), options.least_strength, options.most_strength)
-        prior = prior.with_strength(strength)
+        trust = float(np.clip(trust * np.exp(np.clip(pace * step, -MOST_STEP, MOST_STEP)), *_bounds(options)))
+        before, prior = step, prior.with_strength(_strengths(prior, theta, precision, trust, options))
     weighted, variance = _weighted(loss, free, rows, theta, robust, options)
     whole = problem(loss, free, weighted, 1)
     run = minimise(prior.added(whole, variance), theta[None], options.iterations)
@@ -96,24 +97,45 @@ def _precision(
     return float(normal.loss[0]), data + prior.normal(theta[None]).matrix[0]
 
 
-def _strengths(
-    prior: Prior, theta: Float[np.ndarray, " p"], precision: Float[np.ndarray, "p p"], options: SolveOptions
-) -> Float[np.ndarray, " link"]:
-    """λ of each link by one step of MacKay's fixed point: 10 less what the prior decides is what the data do."""
-    if not len(prior.body):
-        return prior.strength
+def _bounds(options: SolveOptions) -> tuple[float, float]:
+    return options.least_strength, options.most_strength
+
+
+def _decided(
+    prior: Prior, theta: Float[np.ndarray, " p"], precision: Float[np.ndarray, "p p"]
+) -> tuple[Float[np.ndarray, " link"], Float[np.ndarray, " link"]]:
+    """Of each link's ten numbers how many the data decide, and how far it is from its file."""
     covariance = _inverse(precision)
     z, slopes = prior.bodies(theta[None])
-    spread = np.array(
-        [
-            np.sum(METRIC * np.einsum("ki,ij,kj->k", slope, covariance[np.ix_(body, body)], slope))
-            for slope, body in zip(slopes[0], prior.body, strict=True)
-        ]
-    )
-    mean, a = float(np.exp(np.mean(np.log(prior.strength)))), options.strength_shape
-    decided = np.maximum(10 - prior.strength * spread, 0.0)
-    found = (decided + 2 * a) / (np.sum(METRIC * z[0] ** 2, axis=1) + 2 * a / mean)
-    return np.clip(found, options.least_strength, options.most_strength)
+    spread = [
+        np.sum(METRIC * np.einsum("ki,ij,kj->k", slope, covariance[np.ix_(body, body)], slope))
+        for slope, body in zip(slopes[0], prior.body, strict=True)
+    ]
+    return np.clip(10 - prior.strength * np.array(spread), 0.0, 10.0), np.sum(METRIC * z[0] ** 2, axis=1)
+
+
+def _trust(prior: Prior, theta: np.ndarray, precision: np.ndarray, trust: float, options: SolveOptions) -> float:
+    """λ̄ by one step of MacKay's fixed point."""
+    if not len(prior.body):
+        return trust
+    decided, away = _decided(prior, theta, precision)
+    weight = _weights(decided, away, trust, options)
+    return float(np.clip(decided.sum() / max(float(weight @ away), 1e-300), *_bounds(options)))
+
+
+def _strengths(
+    prior: Prior, theta: np.ndarray, precision: np.ndarray, trust: float, options: SolveOptions
+) -> Float[np.ndarray, " link"]:
+    """λ of each link under the trust in all files."""
+    if not len(prior.body):
+        return prior.strength
+    decided, away = _decided(prior, theta, precision)
+    return np.clip(trust * _weights(decided, away, trust, options), *_bounds(options))
+
+
+def _weights(decided: np.ndarray, away: np.ndarray, trust: float, options: SolveOptions) -> np.ndarray:
+    twice = 2 * options.strength_shape
+    return (twice + decided) / (twice + trust * away)
 
 
 def _inverse(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
