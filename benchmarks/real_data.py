@@ -4,6 +4,13 @@
     python benchmarks/real_data.py multiarm_double --loss trajectory
     python benchmarks/real_data.py quanser_cartpole --network
     python benchmarks/real_data.py quanser_cartpole --fit out     # what `diffnea fit … --out out` has left
+    python benchmarks/real_data.py quanser_qube --rotations 0 1 2 --seeds 5 --log qube.jsonl
+
+A rotation says which third of the recordings is tested: those whose number leaves it when divided by three. With
+several rotations or seeds a table has the median over seeds and the worst seed. Each fit is a line of the log, and
+what stands there is not fitted again. `--blind` computes no test score, so that settings can be chosen on training
+errors; `--nested` leaves out every third *training* recording in turn and scores those: what a test is expected to
+say.
 
 The scoring protocol and the recordings are looked for beside the checkout, in ../shared/scoring/protocol.py and
 ../shared/data; where they are absent, nothing is scored and the reason is printed.
@@ -17,6 +24,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +68,8 @@ def absolute(q: np.ndarray) -> np.ndarray:
     return np.cumsum(q, axis=-1) + np.pi
 
 
+# Data sets of several recordings; of others the protocol divides the one there is.
+ROTATED = ("quanser_cartpole", "quanser_qube", "dfki_double_pendulum")
 RIGS = {
     "quanser_cartpole": Rig(
         "cartpole",
@@ -152,17 +162,30 @@ def table(found: dict[str, Any], rig: Rig) -> str:
     """Medians in mm and mrad beside the figures to compare with."""
     known = {row[0]: row[1:] for row in rig.known}
     lines = ["| at | this fit | data sheet | expert | to be reached |", "|---|---|---|---|---|"]
-    for horizon, part in found["horizons"].items():
+    for horizon, part in ((float(key), part) for key, part in found["horizons"].items()):
         ours = ", ".join(f"{1e3 * value:.3g}" for value in part["median"])
         lines.append(f"| {horizon:g} s | {ours} | {' | '.join(known.get(horizon, ('', '', '')))} |")
     return "\n".join(lines)
 
 
-def run(arguments: argparse.Namespace) -> dict[str, Any]:
+def divided(parts: list[Any], rotation: int) -> tuple[list[Any], list[Any]]:
+    """Training and test part: every third is tested."""
+    return [p for k, p in enumerate(parts) if k % 3 != rotation], [p for k, p in enumerate(parts) if k % 3 == rotation]
+
+
+def load(protocol: Any, dataset: str, rotation: int, fold: int | None) -> tuple[list[Any], list[Any]]:
+    """The recordings of a rotation; with a fold, its training part divided once more."""
+    train, test = protocol.load(dataset)
+    if dataset in ROTATED and not protocol.TEST_DATA:
+        train, test = divided(sorted([*train, *test], key=lambda part: f"{part.group}/{part.name}"), rotation)
+    return (train, test) if fold is None else divided(train, fold)
+
+
+def run(arguments: argparse.Namespace, rotation: int = 1, seed: int = 0, fold: int | None = None) -> dict[str, Any]:
     """Fit, then score."""
     protocol, rig = read_protocol(), RIGS[arguments.dataset]
     robot = read_robot(rig.robot)
-    train, test = protocol.load(arguments.dataset)
+    train, test = load(protocol, arguments.dataset, rotation, fold)
     name = arguments.actuator or rig.actuator
     actuator = name
     if arguments.constant_offset:
@@ -172,33 +195,92 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.bandwidth:
         data = [dn.recordings.differentiate(each, arguments.bandwidth) for each in data]
     learn = ("inertia", "actuator", *(rig.learn if arguments.learn is None else arguments.learn))
-    arguments.loss = arguments.loss or rig.loss
+    loss = arguments.loss or rig.loss
     how = {
-        "loss": arguments.loss,
+        "loss": loss,
+        "seed": seed,
         "method": arguments.method,
         "steps": arguments.steps,
         "robust": arguments.robust or None,
     }
-    # The test part only enters the verdict; horizons and starts are chosen on a part of the training data.
+    # The test part only enters the verdict; horizons and starts are chosen on the training data.
+    kept = data[:1] if arguments.blind else kept
     if arguments.fit:
         fit = dn.load_fit(arguments.fit)
-        name = arguments.loss = f"fit in {arguments.fit}"
+        name = loss = f"fit in {arguments.fit}"
     elif arguments.network:
-        name, arguments.loss = "plain network", "acceleration"
+        name, loss = "plain network", "acceleration"
         fit = dn.fit(network(data, robot), data, test=kept)
     else:
         fit = dn.fit(robot, data, learn=learn, actuator=actuator, test=kept, **how)
     spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
-    std = protocol.joint_std(train)
-    scored = protocol.score(predictor(fit.model, rig), test, protocol.HORIZONS[arguments.dataset], std)
+    score = partial(
+        protocol.score,
+        predictor(fit.model, rig),
+        horizons=protocol.HORIZONS[arguments.dataset],
+        std=protocol.joint_std(train),
+    )
     return {
         "dataset": arguments.dataset,
+        "rotation": rotation,
+        "seed": seed,
+        "fold": fold,
         "actuator": name,
-        "loss": arguments.loss,
+        "loss": loss,
         **spent,
-        "score": scored,
-        "fit": fit,
+        "train": score(train),
+        "test": None if arguments.blind and fold is None else score(test),
+        "status": fit.verdict.status,
+        "notes": [str(note) for note in fit.notes],
     }
+
+
+def logged(arguments: argparse.Namespace, rotation: int, seed: int, fold: int | None) -> dict[str, Any]:
+    """The same fit from the log, or made and written there."""
+    log = Path(arguments.log) if arguments.log else None
+    lines = log.read_text().splitlines() if log is not None and log.is_file() else []
+    asked = {"dataset": arguments.dataset, "rotation": rotation, "seed": seed, "fold": fold}
+    for found in map(json.loads, lines):
+        if asked.items() <= found.items() and (arguments.blind or found["test"] is not None):
+            return found
+    found = json.loads(json.dumps(run(arguments, rotation, seed, fold), default=str))
+    if log is not None:
+        with log.open("a") as file:
+            file.write(json.dumps(found) + "\n")
+    print(f"rotation {rotation}, seed {seed}{'' if fold is None else f', fold {fold}'}: "
+          f"{medians(found['train'], 0.5)} fitted, {medians(found['test'], 0.5)} tested at 0.5 s; "
+          f"{found['cpu_seconds']:.0f} s of CPU", flush=True)  # fmt: skip
+    return found
+
+
+def medians(score: dict[str, Any] | None, horizon: float) -> str:
+    """In mm or mrad, joint by joint."""
+    if score is None:
+        return "–"
+    part = {float(each): value for each, value in score["horizons"].items()}.get(horizon)
+    return "–" if part is None else ", ".join(f"{1e3 * value:.3g}" for value in part["median"])
+
+
+def summary(found: list[dict[str, Any]], horizon: float = 0.5) -> str:
+    """One row a rotation: median over seeds, and the worst seed as a multiple of it, fitted, left out and tested."""
+    lines = [f"| rotation | fitted, {horizon:g} s | worst | left out | tested | worst | CPU s |", "|---" * 7 + "|"]
+    for rotation in sorted({each["rotation"] for each in found}):
+        here = [each for each in found if each["rotation"] == rotation]
+        whole, parts = [e for e in here if e["fold"] is None], [e for e in here if e["fold"] is not None]
+        cells = [*over_seeds(whole, "train", horizon), over_seeds(parts, "test", horizon)[0]]
+        cells += [*over_seeds(whole, "test", horizon), f"{np.median([e['cpu_seconds'] for e in here]):.0f}"]
+        lines.append(f"| {rotation} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def over_seeds(found: list[dict[str, Any]], side: str, horizon: float) -> tuple[str, str]:
+    """Median over fits, and the largest by that, joint by joint."""
+    scores = [{float(h): v for h, v in each[side]["horizons"].items()} for each in found if each[side] is not None]
+    errors = np.array([score[horizon]["median"] for score in scores if horizon in score])
+    if not len(errors):
+        return "–", "–"
+    middle = np.median(errors, axis=0)
+    return ", ".join(f"{1e3 * v:.3g}" for v in middle), ", ".join(f"{v:.2f}" for v in errors.max(axis=0) / middle)
 
 
 def main() -> int:
@@ -214,21 +296,39 @@ def main() -> int:
     parser.add_argument("--steps", type=int, help="of the search before the trajectory loss; 0 with lm: from the file")
     parser.add_argument("--bandwidth", type=float, help="of the smoother, Hz; by default it is chosen from the data")
     parser.add_argument("--robust", action="store_true")
+    parser.add_argument("--rotation", type=int, default=1, choices=(0, 1, 2), help="which third is tested")
+    parser.add_argument("--rotations", type=int, nargs="*", choices=(0, 1, 2), help="several of them")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, help="so many, from --seed on")
+    parser.add_argument("--nested", action="store_true", help="fits without every third training recording, too")
+    parser.add_argument("--blind", action="store_true", help="no test scores")
+    parser.add_argument("--log", help="a file with one line of JSON a fit; what is there is not fitted again")
     parser.add_argument("--out", help="a file for the scores as JSON")
     arguments = parser.parse_args()
     if not PROTOCOL.is_file():
         print(f"{PROTOCOL}: no such file; nothing is scored without the protocol and its recordings")
         return 0
-    result = run(arguments)
-    fit = result.pop("fit")
-    print(f"{result['dataset']}: {result['actuator']}, {result['loss']} loss, {result['seconds']:.0f} s "
-          f"({result['cpu_seconds']:.0f} s of CPU), {fit.verdict.status}")  # fmt: skip
-    print("; ".join(fit.notes[-3:]))
-    print(table(result["score"], RIGS[arguments.dataset]))
-    print(f"diverged {result['score']['diverged']} of {result['score']['n_windows']}")
+    rotations = arguments.rotations or [arguments.rotation]
+    seeds = range(arguments.seed, arguments.seed + (arguments.seeds or 1))
+    folds = (None, 0, 1, 2) if arguments.nested else (None,)
+    found = [logged(arguments, r, seed, fold) for r in rotations for seed in seeds for fold in folds]
+    if len(found) > 1:
+        print(summary(found))
+    else:
+        one(found[0])
     if arguments.out:
-        Path(arguments.out).write_text(json.dumps(result, indent=1, default=str))
+        Path(arguments.out).write_text(json.dumps(found if len(found) > 1 else found[0], indent=1))
     return 0
+
+
+def one(result: dict[str, Any]) -> None:
+    """What is said of a single fit."""
+    print(f"{result['dataset']}: {result['actuator']}, {result['loss']} loss, {result['seconds']:.0f} s "
+          f"({result['cpu_seconds']:.0f} s of CPU), {result['status']}")  # fmt: skip
+    print("; ".join(result["notes"][-3:]))
+    score = result["test"] or result["train"]
+    print(table(score, RIGS[result["dataset"]]))
+    print(f"diverged {score['diverged']} of {score['n_windows']}")
 
 
 if __name__ == "__main__":
