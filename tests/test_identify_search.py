@@ -10,8 +10,8 @@ from diffnea import systems
 from diffnea.actuators import Stribeck
 from diffnea.identify.problem.tracks import batch, equations, split
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.solve.levenberg_marquardt import Descent
 from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_race
+from diffnea.identify.solve.solution import Solution, status_of
 from diffnea.models import Model
 from diffnea.recordings import Recording
 from diffnea.rollout import rollout
@@ -33,7 +33,7 @@ def test_what_is_not_finite_comes_last_and_exact_fits_are_equals():
 
 def test_starts_that_were_stopped_on_the_way_do_not_agree():
     def run(loss, converged):
-        return Descent(np.zeros((len(loss), 1)), np.array(loss), np.array(converged), ())
+        return Solution(np.zeros((len(loss), 1)), np.array(loss), status_of(np.array(loss), np.array(converged)), ())
 
     assert _settled(run([0.16, 0.161, 0.7], [True, False, True]))
     assert not _settled(run([0.685, 0.687, 0.7], [False, False, False]))

@@ -14,11 +14,12 @@ from diffnea.actuators import Stribeck
 from diffnea.batches import mass_matrix
 from diffnea.identify import fit
 from diffnea.identify.judge.score import samples
+from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.identify.trajectory import chains as trajectory
 from diffnea.identify.trajectory.chains import ONE_IN, _seen
-from diffnea.identify.trajectory.descent import Held, descend
 from diffnea.identify.trajectory.shooting import Shooting, shots, side_by_side
 from diffnea.identify.trajectory.window_weights import LOST, weights
 from diffnea.models import Model
@@ -90,13 +91,15 @@ def test_steps_are_moderate_and_what_is_not_determined_stays(swings):
     q, qd = np.asarray(run.q), np.asarray(run.qd)
     cut = shots([Track("swing", 0.004, q, qd, q, swings[0].u, q)], free, 63, np.full(2, 1e-3), np.full(4, 1e-3))
     problem = Shooting(free, cut, cut.measured.size)
-    held = Held(free.start, np.maximum(1.0, np.abs(free.start)))
-    first = descend(problem, free.start, cut.x0, held, 1)
-    last = descend(problem, free.start, cut.x0, held, 30)
+    unit = np.maximum(1.0, np.abs(free.start))
+    whole = problem.least_squares.with_prior(Quadratic(free.start, 10 / problem.rows / unit**2), free.size)
+    point = np.r_[free.start, cut.x0.ravel()][None]
+    first, last = (minimise(whole, point, count, unit=unit, rough=2e-3) for count in (1, 30))
     assert last.loss < 0.5 * first.loss < 0.5 * problem.loss(free.start, cut.x0)
-    assert np.abs(held.away(first.theta)).max() <= 1.0
+    assert np.abs((first.theta[0] - free.start) / unit).max() <= 1.0
     still = [k for k, label in enumerate(free.labels) if "cart log-cholesky centre" in label]
-    np.testing.assert_allclose(last.theta[still], free.start[still], atol=1e-6)
+    np.testing.assert_allclose(last.theta[0, still], free.start[still], atol=1e-6)
+    assert last.eliminated is not None and last.eliminated.shape == (1, cut.x0.size)
 
 
 def test_windows_of_several_rates_keep_their_own(swings):

@@ -32,6 +32,12 @@ class SolveOptions:
     most_strength: float = 1e4  # no file is better than 1 %
     weak_width: float = 3.0  # expected distance of numbers that are no body's, in moderate changes
     ratio_width: float = 0.5  # of the logarithm of static by kinetic friction, which is seldom beyond 2
+    # A step that promises less than this share of what one independent residual brings is none: noise brings more.
+    insignificant: float = 1e-2
+    # So many such steps in a row end a search: the first of them may only be a damped one.
+    patience: int = 3
+    # A column is never scaled by less than this share of the largest: rounding must not become a direction.
+    least_scale: float = 1e-6
 
 
 @dataclass(frozen=True)

@@ -85,16 +85,24 @@ class Prior:
 
     def added(self, problem: Problem, variance: float) -> Problem:
         """The problem with the prior on top, where a residual of usual size has this variance."""
-        share = variance / problem.rows
+        return problem.with_prior(_Weighted(self, variance / problem.rows))
 
-        def loss(theta: np.ndarray) -> np.ndarray:
-            return problem.loss(theta) + share * self.normal(theta).loss
 
-        def normal(theta: np.ndarray) -> Normal:
-            data, own = problem.normal(theta), self.normal(theta)
-            return Normal(*(a + share * b for a, b in zip(data, own, strict=True)))
+@dataclass(frozen=True)
+class _Weighted:
+    """A prior beside a mean of squared residuals."""
 
-        return Problem(loss, normal, problem.rows)
+    prior: Prior
+    share: float
+
+    def value(self, theta: Float[np.ndarray, "starts p"]) -> Float[np.ndarray, " starts"]:
+        return self.share * self.prior.normal(theta).loss
+
+    def gradient(self, theta: Float[np.ndarray, "starts p"]) -> Float[np.ndarray, "starts p"]:
+        return self.share * self.prior.normal(theta).gradient
+
+    def matrix(self, theta: Float[np.ndarray, "starts p"]) -> Float[np.ndarray, "starts p p"]:
+        return self.share * self.prior.normal(theta).matrix
 
 
 def prior(

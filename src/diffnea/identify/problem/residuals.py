@@ -137,7 +137,11 @@ def problem(loss: str, free: Unknowns, data: Batch | Sequence[Rows], starts: int
     def loss_of(theta: np.ndarray) -> np.ndarray:
         return total(lambda *arguments: (_squares(*arguments),), theta)[0]
 
-    return Problem(loss_of, lambda theta: Normal(*total(_sums, theta)), count)
+    def normal_of(theta: np.ndarray) -> Normal:
+        squares, gradient, matrix = total(_sums, theta)
+        return Normal(squares, gradient, matrix)
+
+    return Problem(loss_of, normal_of, count)
 
 
 @partial(jax.jit, static_argnums=0)

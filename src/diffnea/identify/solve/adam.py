@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 from diffnea.identify.problem.residuals import Form, over_samples, residual_kernel
 from diffnea.identify.problem.rows import Batch
 from diffnea.identify.problem.unknowns import Unknowns
-from diffnea.identify.solve.levenberg_marquardt import Descent
+from diffnea.identify.solve.solution import Solution, status_of
 from diffnea.models import FeedForward
 
 RATE, STEPS = 5e-3, 10_000
@@ -34,7 +34,7 @@ def descend(
     rate: float = RATE,
     seed: int = 0,
     most: int = SAMPLES_A_STEP,
-) -> Descent:
+) -> Solution:
     """So many steps from every start; where a gradient is not finite, that step is left out."""
     leaves, structure, masks = free.nameless()
     form, plain = Form.of(loss, structure, masks), isinstance(free.tree, FeedForward)
@@ -48,9 +48,7 @@ def descend(
     falling = history[-1] < 0.99 * history[-max(2, len(history) // 10)]
     kept = np.where(np.isfinite(final)[:, None], end, theta)
     best = np.fmin.accumulate(np.nanmin(np.where(np.isfinite(history), history, np.inf), axis=1))
-    return Descent(
-        kept, np.where(np.isfinite(final), final, np.inf), np.isfinite(final) & ~falling, tuple(best.tolist())
-    )
+    return Solution(kept, np.where(np.isfinite(final), final, np.inf), status_of(final, ~falling), tuple(best.tolist()))
 
 
 def _single(numbers: Any) -> Any:

@@ -63,7 +63,7 @@ def weigh(
     for k in range(options.evidence_rounds):
         weighted, variance = _weighted(loss, free, rows, theta, robust, options)
         whole = problem(loss, free, weighted, 1)
-        run = minimise(prior.added(whole, variance), theta[None], options.iterations if k == 0 else INNER)
+        run = minimise(prior.added(whole, variance), theta[None], options.iterations if k == 0 else INNER, warm=k > 0)
         theta = run.theta[0]
         value, precision = _precision(whole, prior, theta, variance)
         history.append(value)
@@ -79,7 +79,7 @@ def weigh(
         before, prior = step, prior.with_strength(_strengths(prior, theta, precision, trust, options))
     weighted, variance = _weighted(loss, free, rows, theta, robust, options)
     whole = problem(loss, free, weighted, 1)
-    run = minimise(prior.added(whole, variance), theta[None], options.iterations)
+    run = minimise(prior.added(whole, variance), theta[None], options.iterations, warm=True)
     value, precision = _precision(whole, prior, run.theta[0], variance)
     arrived = bool(run.converged[0] or value < FLOOR)
     matrix = np.eye(len(theta)) if precision is None else precision

@@ -15,8 +15,9 @@ from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve import adam as gradient
 from diffnea.identify.solve.evidence import Posterior, best_of, weigh
 from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
-from diffnea.identify.solve.levenberg_marquardt import FLOOR, Descent, minimise
+from diffnea.identify.solve.levenberg_marquardt import FLOOR, minimise
 from diffnea.identify.solve.linear_start import linear_start
+from diffnea.identify.solve.solution import Solution
 
 # Starts race on so many samples at least, and on so many residuals for each number; the winner sees all.
 RACE, RACE_ROWS = 400, 8
@@ -165,24 +166,24 @@ def _even(count: int, most: int) -> np.ndarray | slice:
     return slice(None) if count <= most else np.linspace(0, count - 1, most).astype(int)
 
 
-def _lowest(run: Descent) -> Bool[np.ndarray, " starts"]:
+def _lowest(run: Solution) -> Bool[np.ndarray, " starts"]:
     """Which starts came to the lowest loss."""
     return np.isfinite(run.loss) & (run.loss <= 1.01 * run.loss.min() + FLOOR)
 
 
-def _agree(run: Descent) -> int:
+def _agree(run: Solution) -> int:
     """How many starts came to the lowest loss."""
     return int(_lowest(run).sum())
 
 
-def _settled(run: Descent) -> bool:
+def _settled(run: Solution) -> bool:
     """Whether several starts came to the lowest loss, and not only because they were stopped on the way."""
     return _agree(run) > 1 and bool(run.converged[_lowest(run)].any())
 
 
 def _with_adam(
-    task: Task, small: Batch, race: Problem, run: Descent, iterations: int
-) -> tuple[Descent, tuple[str, ...]]:
+    task: Task, small: Batch, race: Problem, run: Solution, iterations: int
+) -> tuple[Solution, tuple[str, ...]]:
     """Where the starts do not agree, a short ADAM run may bring them into the valley."""
     count = len(task.starts)
     if task.rough or count < 2 or _settled(run) or run.loss.min() < FLOOR:
@@ -190,13 +191,7 @@ def _with_adam(
     few = small.take(_even(len(small.q), SHORT_SAMPLES))
     warm = gradient.descend(task.loss, task.free, few, task.starts, SHORT_STEPS, SHORT_RATE, task.seed, SHORT_SAMPLES)
     again = minimise(race, warm.theta, iterations)
-    better = again.loss < run.loss
-    both = Descent(
-        np.where(better[:, None], again.theta, run.theta),
-        np.where(better, again.loss, run.loss),
-        np.where(better, again.converged, run.converged),
-        (*run.history, *np.fmin(again.history, run.history[-1]).tolist()),
-    )
+    both = run.or_better(again)
     return both, (f"{_agree(both)} of {count} starts came to the lowest loss, after ADAM",)
 
 
@@ -294,7 +289,7 @@ def _with_torque(task: Task, theta: Float[np.ndarray, "starts p"], iterations: i
     return np.concatenate([theta, near.theta]) if np.isfinite(near.loss[0]) else theta
 
 
-def _found(task: Task, run: Descent, which: int, notes: tuple[str, ...]) -> Found:
+def _found(task: Task, run: Solution, which: int, notes: tuple[str, ...]) -> Found:
     return Found(run.theta[which], float(run.loss[which]), run.history, bool(run.converged[which]), notes, task.rows)
 
 

@@ -12,13 +12,14 @@ from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
 from diffnea.identify.judge.score import Windows, rolled, samples, windows
+from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.friction_starts import with_other_friction
+from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.identify.solve.multistart import Found
 from diffnea.identify.solve.starts import spread as moderate_changes
-from diffnea.identify.trajectory.descent import Held, descend
 from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros, said
 from diffnea.identify.trajectory.shooting import MOST_WINDOWS, Shooting, shots, side_by_side
 from diffnea.identify.trajectory.window_weights import weights
@@ -32,6 +33,10 @@ LEAST_CHAINS, CHAINS, AGREEING, FINALISTS = 8, 24, 3, 5
 # In a step the fastest motion that stands out of the noise turns by no more than so many radians.
 MOST_TURN = 0.5
 ITERATIONS = 30
+# A moderate change of a number costs as much as so many residuals of usual size: what the data do not tell stays.
+PRIOR = 10.0
+# A joint that comes to rest a sample earlier makes the loss jump a little. A step may go up by this share, to get past.
+ROUGH = 2e-3
 # How far a start state is from its smoothed value: shares of the positions' and of the velocities' spread.
 POSITION_SHARE, VELOCITY_SHARE = 0.005, 0.02
 # A longer horizon tells more of θ than a few roll-outs can show: it is taken unless it predicts worse by this share.
@@ -248,9 +253,12 @@ class _Trial:
             if weight is None:
                 return None
             problem = replace(problem, shots=cut._replace(weight=weight))
-            held = Held(self.centre, np.maximum(moderate_changes(self.free), np.abs(theta)))
-            place = descend(problem, theta, x0, held, ITERATIONS)
-            theta, x0, loss = place.theta, place.x0, place.loss
+            unit = np.maximum(moderate_changes(self.free), np.abs(theta))
+            prior = Quadratic(self.centre, PRIOR / problem.rows / unit**2)
+            whole = problem.least_squares.with_prior(prior, len(theta))
+            found = minimise(whole, np.r_[theta, x0.ravel()][None], ITERATIONS, unit=unit, rough=ROUGH)
+            assert found.eliminated is not None
+            theta, x0, loss = found.theta[0], found.eliminated[0].reshape(x0.shape), float(found.loss[0])
         alone = min(len(side_by_side(tracks, self.every * steps)), len(x0))
         return _Stage(horizon, theta, self, loss, problem, x0, alone)
 

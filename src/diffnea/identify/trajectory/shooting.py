@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.identify.problem.least_squares import Eliminated, Normal, Points, Problem
 from diffnea.identify.problem.residuals import Form
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns, late
@@ -25,23 +26,34 @@ FEW_WINDOWS, MOST_WINDOWS = 64, 384
 class Shots(NamedTuple):
     """Windows of measured motion: start states as smoothed, commands and positions in time, and weights."""
 
-    x0: Any  # (window, 2n): position and velocity
-    u: Any  # (time, window, late, n)
-    measured: Any  # (time, window, n), from the start on
-    weight: Any  # (time, window, n): one over the usual size of a residual; 0 leaves a window out
-    hold: Any  # (2n,): how firmly a start state is held at its smoothed value
-    dt: Any  # (window,)
+    x0: Float[np.ndarray, "window two_n"]  # position and velocity
+    u: Float[np.ndarray, "time window late n"]
+    measured: Float[np.ndarray, "time window n"]  # from the start on
+    weight: Float[np.ndarray, "time window n"]  # one over the usual size of a residual; 0 leaves a window out
+    hold: Float[np.ndarray, " two_n"]  # how firmly a start state is held at its smoothed value
+    dt: Float[np.ndarray, " window"]
 
 
 class Sums(NamedTuple):
     """The normal equations of all windows: of θ, of each start, and between them."""
 
-    loss: Any
-    theta: Any  # (p, p)
-    cross: Any  # (window, p, 2n)
-    start: Any  # (window, 2n, 2n)
-    g_theta: Any
-    g_start: Any  # (window, 2n)
+    loss: Float[np.ndarray, ""]
+    theta: Float[np.ndarray, "p p"]
+    cross: Float[np.ndarray, "window p two_n"]
+    start: Float[np.ndarray, "window two_n two_n"]
+    g_theta: Float[np.ndarray, " p"]
+    g_start: Float[np.ndarray, "window two_n"]
+
+    def reduced(self) -> Normal:
+        """Those of θ once each start follows it (Schur complement)."""
+        p = len(self.g_theta)
+        right = np.concatenate([np.swapaxes(self.cross, 1, 2), self.g_start[:, :, None]], axis=2)
+        solved = np.linalg.solve(self.start, right)  # (window, 2n, p + 1)
+        taken = np.tensordot(self.cross, solved, ((0, 2), (0, 1)))  # what the starts take over: (p, p + 1)
+        flat, decrease = solved.reshape(1, -1, p + 1), np.array([np.sum(self.g_start * solved[:, :, -1])])
+        eliminated = Eliminated(-flat[:, :, -1], -flat[:, :, :-1], decrease)
+        gradient, matrix = self.g_theta - taken[:, -1], self.theta - taken[:, :-1]
+        return Normal(np.reshape(self.loss, 1), gradient[None], matrix[None], eliminated)
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,21 @@ class Shooting:
     free: Unknowns
     shots: Shots
     rows: int
+
+    @property
+    def least_squares(self) -> Problem:
+        """As a problem of points `[θ, starts]`; the residuals of a window and joint rise and fall together, as one."""
+        p, shape = self.free.size, self.shots.x0.shape
+
+        def each(points: Points) -> list[tuple[np.ndarray, np.ndarray]]:
+            return [(point[:p], point[p:].reshape(shape)) for point in points]
+
+        def normal(points: Points) -> Normal:
+            (one,) = each(points)  # windows fill the machine: one start at a time
+            return self.sums(*one).reduced()
+
+        independent = self.shots.measured.shape[1] * self.shots.measured.shape[2]
+        return Problem(lambda points: np.array([self.loss(*one) for one in each(points)]), normal, independent)
 
     def loss(self, theta: np.ndarray, x0: np.ndarray) -> float:
         """The mean Huber loss of all residuals; not finite where a window is not."""
