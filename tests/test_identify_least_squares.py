@@ -1,9 +1,9 @@
-"""Levenberg-Marquardt: known minima, unknown directions that stay, starts that are no use, and the way back."""
+"""Levenberg-Marquardt: known minima, unknown directions that stay, and starts that are no use."""
 
 import numpy as np
 
 from diffnea.identify.problem.least_squares import Eliminated, Normal, Problem, Quadratic
-from diffnea.identify.solve.levenberg_marquardt import minimise, pull_back
+from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.identify.solve.solution import Solution, Status
 
 
@@ -57,40 +57,6 @@ def test_a_column_of_rounding_is_no_direction():
 def test_an_unknown_direction_does_not_drift():
     found = minimise(product(), np.array([[1.0, 1.0]]))
     np.testing.assert_allclose(found.theta[0], np.sqrt([6.0, 6.0]), rtol=1e-6)  # straight along the slope
-
-
-def test_the_way_back_ends_at_the_solution_nearest_to_the_prior():
-    prior = np.array([2.0, 2.0])
-    end = pull_back(product(), np.array([12.0, 0.5]), prior, np.ones(2), rounds=60)
-    assert abs(end[0] * end[1] - 6.0) < 1e-9
-    assert np.linalg.norm(end - prior) < 1.1 * np.linalg.norm(np.sqrt(6.0) - prior)
-
-
-def helix():
-    """A number is determined, and how far the other two go round is not: the way along the solutions is crooked."""
-
-    def residual(t):
-        return np.array([10 * (t[0] - np.sin(5 * t[2])), 10 * (t[1] - np.cos(5 * t[2]))])
-
-    def jacobian(t):
-        return 10 * np.array([[1.0, 0.0, -5 * np.cos(5 * t[2])], [0.0, 1.0, 5 * np.sin(5 * t[2])]])
-
-    return Problem(
-        lambda theta: np.stack([np.mean(residual(t) ** 2) for t in theta]),
-        lambda theta: Normal(
-            np.stack([np.mean(residual(t) ** 2) for t in theta]),
-            np.stack([jacobian(t).T @ residual(t) / 2 for t in theta]),
-            np.stack([jacobian(t).T @ jacobian(t) / 2 for t in theta]),
-        ),
-        2,
-    )
-
-
-def test_the_way_back_is_found_where_solutions_are_crooked_and_exact():
-    far, prior = np.array([np.sin(15.0), np.cos(15.0), 3.0]), np.array([0.1, 1.2, 0.0])
-    end = pull_back(helix(), far, prior, np.ones(3))
-    assert helix().loss(end[None])[0] < 1e-25
-    assert np.linalg.norm(end - prior) < 0.3
 
 
 def test_a_search_says_how_it_ended():

@@ -25,8 +25,8 @@ class SolveOptions:
     heat_iterations: int = 30  # before the best of several starts goes on
     huber: float = 1.345  # standard deviations up to which Huber's loss is quadratic: 95 % efficient for a Gaussian
     evidence_rounds: int = 30  # of noise, strengths and θ in turn, at most
-    settled: float = 0.05  # they have settled when no logarithm moves by more
-    strength: float = 10.0  # of the prior at first: bodies within a third of the file's; evidence moves it
+    settled: float = 0.02  # they have settled when no logarithm moves by more
+    strength: float = 1e3  # of the prior at first: files within 3 %; evidence moves it, and one link at a time leaves
     strength_shape: float = 2.0  # of the Gamma distribution of strengths over links: the smaller, the freer is each
     least_strength: float = 0.1  # below, log-Cholesky numbers can run away
     most_strength: float = 1e4  # no file is better than 1 %
