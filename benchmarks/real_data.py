@@ -39,7 +39,7 @@ jax.config.update("jax_enable_x64", True)
 
 import diffnea as dn  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
-from diffnea.identify.judge.score import without_delay  # noqa: E402
+from diffnea.identify.judge.windows import without_delay  # noqa: E402
 from diffnea.models import unlimited  # noqa: E402
 from diffnea.rollout.delay import delayed  # noqa: E402
 

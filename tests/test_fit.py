@@ -264,6 +264,7 @@ def test_files_give_the_same_bits(fitted, recordings, tmp_path):
     q, qd, u = recordings[0].q, np.gradient(recordings[0].q, axis=0), recordings[0].u
     assert np.array_equal(fitted.model(q, qd, u), again.model(q, qd, u))
     assert again.verdict == fitted.verdict and again.verdict.reasons == fitted.verdict.reasons
+    assert again.verdict.codes == fitted.verdict.codes
     assert again.table == fitted.table and again.metrics == fitted.metrics
     assert again.identifiable == fitted.identifiable and again.unknown == fitted.unknown
     assert again.config == fitted.config and again.robot.joint_names == fitted.robot.joint_names

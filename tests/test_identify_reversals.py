@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import diffnea as dn
 from diffnea import actuators

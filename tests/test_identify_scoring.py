@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.identify.judge.score import MOST_STEPS, MOST_WINDOWS, constant_velocity, score, windows
+from diffnea.identify.judge.score import constant_velocity, score
+from diffnea.identify.judge.windows import MOST_STEPS, MOST_WINDOWS, windows
 from diffnea.identify.problem.tracks import Track
 
 MODEL = dn.Model(dn.systems.cartpole().robot)

@@ -13,7 +13,7 @@ from diffnea import systems
 from diffnea.actuators import Stribeck
 from diffnea.batches import mass_matrix
 from diffnea.identify import fit
-from diffnea.identify.judge.score import samples
+from diffnea.identify.judge.windows import samples
 from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns

@@ -15,9 +15,10 @@ from diffnea.identify.determine.findings import Knowledge, knowledge, linearised
 from diffnea.identify.determine.table import Table
 from diffnea.identify.friction.prandtl import known as with_ways
 from diffnea.identify.friction.prandtl_fit import slipping
+from diffnea.identify.judge.assess import Metrics, assess
 from diffnea.identify.judge.held_out import HeldOut, held_out
-from diffnea.identify.judge.score import Windows, constant_velocity, score, standing_still, torque_nmse, windows
-from diffnea.identify.judge.verdict import MOST_NOISE, Metrics, Verdict, another_robot, judge
+from diffnea.identify.judge.verdict import Verdict, another_robot, judge
+from diffnea.identify.notes import Note, note
 from diffnea.identify.options import Options
 from diffnea.identify.precision import double_precision, is_double
 from diffnea.identify.problem.linearised import Linearised
@@ -271,7 +272,7 @@ class _Plan:
         if all(np.all(spread <= 1e-12) for spread in moved):
             problems.append("nothing moves in these data; record motion")
         noisy = max((track.noise for track in parts.fitted), default=0.0)
-        if noisy > MOST_NOISE:
+        if noisy > self.options.judge.noise:
             problems.append(f"positions are noise: {noisy:.0%} of their spread; record motion larger than the noise")
         return problems
 
@@ -353,15 +354,15 @@ class _Plan:
         return self._fit(free, parts, before, outcome, problems)
 
     def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: "_Outcome", problems: list[str]) -> Fit:
+        by_torque, known = self.loss == "torque" or self.method == "linear", _has_masses(self.given)
         with stage("judging"):
-            cut = windows(parts.test, _spread(parts.fitted))
-            metrics = _metrics(outcome.model, before, parts.test, cut, self.loss == "torque")
-        names, prior = _joint_names(self.given), self._prior(free)
-        strange = another_robot(before, outcome.model) if prior is not None else []
+            metrics, judged = assess(outcome.model, before, parts, _spread(parts.fitted), by_torque, known)
+        names, notes = _joint_names(self.given), (*outcome.told, *_still(parts, _joint_names(self.given)))
+        strange = another_robot(before, outcome.model) if known and self._prior(free) is not None else ()
         return Fit(
             model=outcome.model,
             metrics=metrics,
-            verdict=judge(metrics, problems, (*outcome.told, *_still(parts, names)), names, strange),
+            verdict=judge(metrics, judged, names, problems, notes, strange),
             loss=outcome.loss,
             history=outcome.history,
             notes=(
@@ -410,10 +411,10 @@ def _spread(tracks: Sequence[Track]) -> np.ndarray:
     return np.where(each > 1e-9 * each.max(initial=0.0), each, each.max(initial=0.0) or 1.0)
 
 
-def _still(parts: Split, names: Sequence[str]) -> list[str]:
+def _still(parts: Split, names: Sequence[str]) -> list[Note]:
     """Joints that the fitted data say nothing of."""
     moved = np.ptp(np.concatenate([track.q for track in parts.fitted]), axis=0) > 0
-    return [f'joint "{name}" never moves in these data' for name, moves in zip(names, moved, strict=True) if not moves]
+    return [note("still", name) for name, moves in zip(names, moved, strict=True) if not moves]
 
 
 def _held_still(given: Any) -> tuple[str, ...]:
@@ -426,9 +427,6 @@ def _joint_names(given: Any) -> tuple[str, ...]:
     return given.joint_names if isinstance(given, Robot) else tuple(map(str, range(given.num_joints)))
 
 
-def _metrics(model: Any, before: Any, tracks: Sequence[Track], cut: Windows | None, torques: bool) -> Metrics:
-    sides = [score(each, tracks, cut) for each in (model, before)]
-    if torques:
-        found = [tuple(map(float, torque_nmse(each, tracks))) for each in (model, before)]
-        sides = [replace(side, torque_joints=torque) for side, torque in zip(sides, found, strict=True)]
-    return Metrics(sides[0], sides[1], constant_velocity(cut), standing_still(cut))
+def _has_masses(given: Any) -> bool:
+    """Whether a start says anything that a fit could be compared with."""
+    return not isinstance(given, Robot) or bool(np.any(np.asarray(given.inertia.mass) > 0))

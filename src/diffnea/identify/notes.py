@@ -17,6 +17,25 @@ SENTENCES: dict[str, str] = {
     "joint-near-reversals": 'joint "{subject}": {near:.0%} of its samples lie near a reversal or stop, where friction '
     "is not known; the {kept:.0%} farthest from one are used; longer strokes would tell more",
     "still": 'joint "{subject}" never moves in these data',
+    "said": "{said}",
+    # The verdict. Ratios are geometric means over windows kept back; bounds hold with a probability of 97.5 %.
+    "not-finite": "predictions on the held-out data are not finite",
+    "against-start": "error of {what}: {ratio:.3g} × the initial model's (below {bound:.3g}; "
+    "{windows} held-out windows)",
+    "start-unknown": "the robot file says nothing to compare with: it has no masses, or predicts nothing finite",
+    "against-guess": "error of roll-outs: {ratio:.3g} × the better of constant velocity and standing still "
+    "(below {bound:.3g}; at most {most:g} is accepted)",
+    "diverged": "{lost} of {windows} roll-outs diverge, {before} of the initial model's; each counts as one bad window",
+    "torque-left": 'torques: {left:.1%} of joint "{subject}" is left, the most of all joints',
+    "structure": 'a model without physics explains {removed:.1%} of the torque of joint "{subject}" that this one '
+    "leaves (surely {bound:.1%}; at most {most:.1%} is accepted): the model lacks something, or these are not data of "
+    "this robot",
+    "unexplained": 'only {explained:.0%} of the {what} of joint "{subject}" is explained on held-out data; the model '
+    "lacks something, or these are not data of this robot",
+    "accelerations-decide": "nothing could be rolled out (samples without order in time, or too few), so accelerations "
+    "decide: nMSE {fit:.3g}, of the initial model {start:.3g}",
+    "another-robot": "the robot would weigh {factor:.3g} times what its file says: these are data of another robot, or "
+    "inputs in another unit",
 }
 
 

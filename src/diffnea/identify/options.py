@@ -59,6 +59,36 @@ class DetermineOptions:
 class JudgeOptions:
     """The verdict."""
 
+    # Two-sided, of every interval here. More draws would not move a bound by more than a hundredth of its width.
+    confidence: float = 0.95
+    draws: int = 2000
+    # Windows are 2 s long: blocks of that length share no samples. Fewer blocks than eight would tell little of chance.
+    block_seconds: float = 2.0
+    least_blocks: int = 8
+    # With fewer windows than this nothing is rolled out, and accelerations decide.
+    least_windows: int = 3
+    # Errors count between these, in spreads of a joint. Standing still is off by 1.4 spreads, so that twice that is no
+    # prediction; what is better than a thousandth is rounding of encoders, or a joint that stands still.
+    cap: float = 3.0
+    floor: float = 1e-3
+    # A roll-out this far off is counted as diverged; the verdict does not depend on it.
+    lost: float = 10.0
+    # A black box must not surely explain this share of a joint's torques beyond the model, nor the smaller one where it
+    # takes away half or more of what the model leaves. Good fits of real machines are at 0.034 at most, and lose a
+    # quarter of the rest; right simulated ones 0.006 and a fifth; of wrong ones most lose nine tenths.
+    structure: float = 0.06
+    mostly_structure: float = 0.015
+    mostly: float = 0.5
+    # Largest share of a joint's torques that may be left, for whatever reason: real arms are at 0.22 and below, inputs
+    # that do not belong to the motion at 0.9 and above.
+    unexplained: float = 0.5
+    # Roll-out errors by those of the better guess: real machines are below 0.38 surely, hopeless fits above 0.75.
+    guess: float = 0.5
+    # A robot that has become heavier or lighter by this factor has inputs in another unit: no file is this wrong.
+    another: float = 30.0
+    # Positions that are noise to this share of their spread tell nothing.
+    noise: float = 0.5
+
 
 @dataclass(frozen=True)
 class Options:

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from diffnea.batches import batched
 from diffnea.identify import Fit
 from diffnea.identify.judge.held_out import HeldOut
-from diffnea.identify.judge.score import HORIZONS, Windows, predict, window_errors, windows, without_delay
+from diffnea.identify.judge.windows import HORIZONS, Windows, predict, window_errors, windows, without_delay
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model, inverse
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from diffnea.batches import forward_kinematics
 from diffnea.identify import Fit
-from diffnea.identify.judge.score import Windows, predict
+from diffnea.identify.judge.windows import Windows, predict
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 from diffnea.report.evidence import Evidence

@@ -19,9 +19,11 @@ from diffnea.identify.determine.table import restored
 from diffnea.identify.fit import Fit
 from diffnea.identify.io import pytree_json as modules
 from diffnea.identify.io.robot_export import exported
+from diffnea.identify.judge.assess import Metrics
 from diffnea.identify.judge.held_out import HeldOut, from_arrays, to_arrays
 from diffnea.identify.judge.score import Score
-from diffnea.identify.judge.verdict import Metrics, Verdict
+from diffnea.identify.judge.verdict import Verdict
+from diffnea.identify.notes import Note
 from diffnea.identify.precision import double_precision
 from diffnea.models import Model
 from diffnea.robot import Robot
@@ -79,6 +81,7 @@ def _content(fit: Fit, model: Any) -> dict[str, Any]:
         "format": FORMAT,
         "verdict": fit.verdict.status,
         "reasons": list(fit.verdict.reasons),
+        "reason_notes": _plain([each.to_dict() for each in fit.verdict.notes]),
         "config": fit.config,
         "metrics": _plain(fit.metrics.to_dict()),
         "table": _plain(known.table.to_dicts()),
@@ -157,13 +160,19 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
         model=model,
         consistent=modules.unpack(content["consistent"], arrays) or model,
         metrics=Metrics(**metrics),
-        verdict=Verdict(content["verdict"], content["reasons"]),
+        verdict=_verdict(content),
         loss=_number(content["loss"]),
         history=tuple(_number(content["history"])),
         notes=tuple(content["notes"]),
         config=content["config"],
         knowledge=lambda: known,
     )
+
+
+def _verdict(content: dict[str, Any]) -> Verdict:
+    """With the codes of its reasons; folders of older versions have the words alone."""
+    words, notes = content["reasons"], content.get("reason_notes")
+    return Verdict(content["verdict"], words if notes is None else [Note.from_dict(_number(each)) for each in notes])
 
 
 def _nan(each: dict[str, Any]) -> dict[str, Any]:

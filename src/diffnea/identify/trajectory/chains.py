@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
-from diffnea.identify.judge.score import Windows, rolled, samples, windows
+from diffnea.identify.judge.score import rolled
+from diffnea.identify.judge.windows import Windows, samples, windows
 from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.tracks import Split, Track
