@@ -5,7 +5,8 @@ import json
 import numpy as np
 
 from diffnea.benchmark import Record, cells, records
-from diffnea.benchmark.numbers import HORIZONS, INTEGRATORS, RANGES
+from diffnea.benchmark.numbers import INTEGRATORS, RANGES
+from diffnea.identify.judge.windows import HORIZONS
 
 CLASS = {"ideal": "conserving", "viscous": "bounded", "stribeck": "bounded", "nn-friction": "bounded"}
 

@@ -11,8 +11,9 @@ from threadpoolctl import threadpool_info
 
 import diffnea as dn
 from diffnea.benchmark import Cell, Record, datasets, judging, real, trial
-from diffnea.benchmark.judging import Motion, Windows
+from diffnea.benchmark.judging import Motion
 from diffnea.benchmark.numbers import strict
+from diffnea.identify.judge.windows import Windows
 
 REAL = Path(__file__).parent.parent.parent / "shared" / "data"
 EXACT = 1e-10
@@ -143,7 +144,7 @@ def test_the_stand_in_has_what_no_model_has():
 def _cut(count=3, steps=501):
     q = np.zeros((count, 2))
     path = np.zeros((count, steps, 2))
-    return Windows(q, q, path, path, np.array([0.5, 2.0]), np.array([1.0, 10.0]), 1 / 250)
+    return Windows(q, q, path, path, 1 / 250, tuple((0, k) for k in range(count)), np.array([0.5, 2.0]))
 
 
 def _motion(cut, error):

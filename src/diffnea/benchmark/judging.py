@@ -11,19 +11,24 @@ from jaxtyping import Float
 
 from diffnea import batches, systems
 from diffnea.actuators import Viscous, combine
-from diffnea.benchmark.datasets import Data, load
-from diffnea.benchmark.numbers import HORIZONS, INTEGRATORS, RANGES, EnergyNumbers, Observable, RolloutNumbers
+from diffnea.benchmark.datasets import Data, Held, load
+from diffnea.benchmark.numbers import INTEGRATORS, RANGES, EnergyNumbers, Observable, RolloutNumbers
 from diffnea.benchmark.real import motors
+from diffnea.identify.judge import windows as identify_windows
+from diffnea.identify.judge.windows import HORIZONS, Prediction, Windows
+from diffnea.identify.problem.tracks import Track
 from diffnea.models import AbstractModel, Model
 from diffnea.recordings import Samples
 from diffnea.robot import Robot
 from diffnea.rollout import rollout
 from diffnea.systems import System
 
-WINDOWS, QUICK_WINDOWS = 48, 24
+WINDOWS, QUICK_WINDOWS, MANY = 48, 24, 10_000
 SHOWN = 2  # windows kept for the figure
-# A roll-out this many times faster than the fastest motion in the data has left the world.
-LOST = 100.0
+STRIDE = 0.1  # seconds between the starts of windows, before some are chosen
+# A roll-out this many times faster than any window begins has left the world. Without input there is nothing measured
+# that a motion could be compared with.
+RUNAWAY = 100.0
 # Energy that rises by this share of what it takes to swing the pole up has been made from nothing.
 GAIN = 0.01
 # A change of energy below this share of it may be rounding, after thousands of steps.
@@ -31,40 +36,21 @@ ROUNDING = 1e-9
 EVERY = 5  # samples between those kept of energies
 
 
-@dataclass(frozen=True)
-class Windows:
-    """Stretches of measured motion: their starts, inputs and positions, and how far and how fast the joints move."""
-
-    q0: Float[np.ndarray, "window n"]
-    qd0: Float[np.ndarray, "window n"]
-    u: Float[np.ndarray, "window time n"]
-    measured: Float[np.ndarray, "window time n"]
-    spread: Float[np.ndarray, " n"]
-    speed: Float[np.ndarray, " n"]
-    dt: float
-
-    @property
-    def time(self) -> Float[np.ndarray, " time"]:
-        """Seconds since a window's start."""
-        return self.dt * np.arange(self.u.shape[1])
-
-
 def windows(data: Data, quick: bool) -> Windows:
     """As many windows of the longest horizon, evenly over the recordings that were never fitted."""
-    dt = data.test[0].recording.dt
-    steps = round(HORIZONS[-1] / dt) + 1
-    places = [(held, start) for held in data.test for start in range(0, len(held.q) - steps + 1, round(0.1 / dt))]
+    tracks = [_track(held) for held in data.test]
+    spread = np.concatenate([held.q for held in data.test]).std(0)
+    every = identify_windows.windows(tracks, spread, HORIZONS[-1], STRIDE, most=MANY)
+    assert every is not None
     count = QUICK_WINDOWS if quick else WINDOWS
-    chosen = [places[k] for k in np.linspace(0, len(places) - 1, count).round().astype(int)]
-    return Windows(
-        q0=np.stack([held.q[start] for held, start in chosen]),
-        qd0=np.stack([np.asarray(held.recording.qd)[start] for held, start in chosen]),
-        u=np.stack([held.recording.u[start : start + steps] for held, start in chosen]),
-        measured=np.stack([held.recording.q[start : start + steps] for held, start in chosen]),
-        spread=np.concatenate([held.q for held in data.test]).std(0),
-        speed=np.abs(np.concatenate([np.asarray(held.recording.qd) for held in data.test])).max(0),
-        dt=dt,
-    )
+    return every.take(np.linspace(0, len(every.q0) - 1, count).round().astype(int))
+
+
+def _track(held: Held) -> Track:
+    """A recording as the verdict of a fit sees it: states without noise to roll out from, beside what was read."""
+    run = held.recording
+    q, qd, qdd, u, read = (np.asarray(array, float) for array in (held.q, run.qd, run.qdd, run.u, run.q))
+    return Track(run.name or "", run.dt, q, qd, qdd, u, read)
 
 
 def nmse(model: AbstractModel, samples: Samples) -> dict[str, float]:
@@ -90,30 +76,22 @@ def roll(model: AbstractModel, cut: Windows, integrator: Any) -> dict[str, Motio
     starts = np.concatenate([cut.q0] * 3), np.concatenate([cut.qd0, cut.qd0, 2 * cut.qd0])
     run = rollout(model, *starts, np.concatenate([cut.u, nothing, nothing]), cut.dt, integrator)
     q, qd = np.asarray(run.q), np.asarray(run.qd)
-    lost = (np.abs(qd).max(1) > LOST * np.max(cut.speed)).any(-1)
+    away = (np.abs(qd).max(1) > RUNAWAY * np.max(np.abs(cut.qd0))).any(-1)
     if run.diverged_at is not None:
-        lost |= np.isfinite(np.asarray(run.diverged_at))
+        away |= np.isfinite(np.asarray(run.diverged_at))
     count = len(cut.q0)
     parts = [slice(k * count, (k + 1) * count) for k in range(3)]
-    return {name: Motion(q[part], qd[part], lost[part]) for name, part in zip(("driven", *RANGES), parts, strict=True)}
+    return {name: Motion(q[part], qd[part], away[part]) for name, part in zip(("driven", *RANGES), parts, strict=True)}
 
 
 def rollout_numbers(motion: Motion, cut: Windows) -> RolloutNumbers:
-    """Errors by horizon and times of valid prediction; what diverged counts as infinitely wrong."""
-    share = (motion.q - cut.measured) / cut.spread
-    share[motion.diverged] = np.inf
-    lost = np.abs(share).max(-1) > np.array([0.1, 0.4])[:, None, None]
-    first = np.where(lost.any(-1), lost.argmax(-1), share.shape[1] - 1) * cut.dt
-    horizons = {}
-    for seconds in HORIZONS:
-        steps = round(seconds / cut.dt) + 1
-        horizons[str(seconds)] = float(np.median(np.sqrt(np.mean(share[:, :steps] ** 2, (1, 2)))))
-    valid = first.mean(-1)
+    """Errors by horizon, times of valid prediction and lost windows, as the verdict of a fit has them."""
+    run = Prediction(motion.q, ~motion.diverged, cut)
     return {
-        "horizons": horizons,
-        "valid_time_10": float(valid[0]),
-        "valid_time_40": float(valid[1]),
-        "diverged": float(motion.diverged.mean()),
+        "horizons": {str(seconds): float(np.median(run.errors(seconds))) for seconds in HORIZONS},
+        "valid_time_10": float(run.valid(0.1).mean()),
+        "valid_time_40": float(run.valid(0.4).mean()),
+        "diverged": float(run.lost().mean()),
     }
 
 

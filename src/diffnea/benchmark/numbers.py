@@ -6,7 +6,6 @@ of a real machine.
 
 from typing import TypedDict
 
-HORIZONS = (0.1, 0.5, 1.0, 2.0)  # s
 INTEGRATORS = ("rk4", "auto")  # the paper's, and the package's own
 RANGES = ("inside", "doubled")  # start velocities as in the data, and twice as fast
 
@@ -17,7 +16,7 @@ class RolloutNumbers(TypedDict):
     horizons: dict[str, float | None]  # seconds → median over windows of RMS error ÷ the joints' standard deviation
     valid_time_10: float  # s until the error first passes 10 % of the standard deviation; mean over windows
     valid_time_40: float
-    diverged: float  # share of windows
+    diverged: float  # share of windows that are off by more than 10 standard deviations, or not finite
 
 
 class EnergyNumbers(TypedDict):

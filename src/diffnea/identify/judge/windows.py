@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from diffnea.actuators import Combined, Delay, Ideal, combine
 from diffnea.identify.options import JudgeOptions
@@ -41,6 +41,11 @@ class Windows:
     def rates(self) -> tuple["Windows", ...]:
         """The windows of every rate: these, and the others."""
         return (self, *self.others)
+
+    def take(self, chosen: Int[np.ndarray, " some"]) -> "Windows":
+        """Some of the windows of this rate."""
+        arrays = {key: getattr(self, key)[chosen] for key in ("q0", "qd0", "u", "measured")}
+        return replace(self, **arrays, places=tuple(self.places[k] for k in chosen), others=())
 
     @property
     def time(self) -> Float[np.ndarray, " time"]:
