@@ -4,7 +4,7 @@ from diffnea.actuators.base import AbstractActuator, EnergyClass, Ideal, Quantit
 from diffnea.actuators.combined import Combined, combine
 from diffnea.actuators.coupling import Coupling
 from diffnea.actuators.drives import Delay, Gain, Motor
-from diffnea.actuators.friction import Grease, Stribeck, Viscous
+from diffnea.actuators.friction import Coulomb, Grease, Stribeck, Viscous
 from diffnea.actuators.names import NAMES, for_robot, make
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque
 from diffnea.actuators.offset import Offset

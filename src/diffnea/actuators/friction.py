@@ -1,4 +1,4 @@
-"""Friction in closed form: viscous, Stribeck's curve of dry friction beside it, and grease, which thins with speed."""
+"""Friction in closed form: viscous, Coulomb, Stribeck's curve of dry friction, and grease, which thins with speed."""
 
 from typing import final
 
@@ -42,6 +42,37 @@ class Viscous(AbstractActuator):
 
     def physical(self) -> list[Quantity]:
         return [Quantity("viscous friction", DAMPING, self.viscous)]
+
+
+@final
+class Coulomb(AbstractActuator):
+    """`τ = u − f sign(q̇)`; `raw` is what is learned, `dry` is f ≥ 0."""
+
+    raw: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, dry: ArrayLike, num_joints: int | None = None) -> "Coulomb":
+        """From f, one for all joints or one for each."""
+        return cls(raw_per_joint("dry", dry, num_joints))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def dry(self) -> Float[Array, " n"]:
+        """f, in N·m or N."""
+        return positive(self.raw)
+
+    def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
+        return Resistance(jnp.broadcast_to(self.dry, qd.shape), jnp.zeros_like(qd))
+
+    def physical(self) -> list[Quantity]:
+        return [Quantity("Coulomb friction", "N·m", self.dry)]
 
 
 @final

@@ -14,7 +14,7 @@ from diffnea.actuators.coefficients import static
 from diffnea.actuators.combined import combine
 from diffnea.actuators.coupling import Coupling
 from diffnea.actuators.drives import Delay, Driven, Gain, Motor, Truths, checked
-from diffnea.actuators.friction import Grease, Stribeck, Viscous
+from diffnea.actuators.friction import Coulomb, Grease, Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
 from diffnea.actuators.offset import Offset
 from diffnea.actuators.ripple import Ripple
@@ -30,7 +30,11 @@ DRY_DECELERATION = 1.0
 DAMPING_RATE = 0.1
 FULL_ACCELERATION = 10.0
 # Parts that contain another: together, the other's coefficients could not be told apart.
-CONTAINS = {"stribeck": "viscous", "nn-torque": "nn-residual", "offset": "constant"}
+CONTAINS = {
+    "stribeck": ("viscous", "coulomb"),
+    "nn-torque": ("nn-residual",),
+    "offset": ("constant",),
+}
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ BUILDERS: dict[str, Builder] = {
     "grease": _grease,
     "constant": lambda start, sizes, key: Offset.none(start.num_joints, 0),
     "ripple": _ripple,
+    "coulomb": lambda start, sizes, key: Coulomb.of(start.dry),
 }
 NAMES = tuple(BUILDERS)
 
@@ -258,7 +263,7 @@ def _parts(name: str) -> list[str]:
             raise ValueError(f'actuator "{name}": unknown part "{part}"; use {", ".join(NAMES)}, joined by +')
         if parts.count(part) > 1:
             raise ValueError(f'actuator "{name}": part "{part}" is named twice; name it once')
-    for whole, piece in CONTAINS.items():
+    for whole, piece in [(whole, piece) for whole, pieces in CONTAINS.items() for piece in pieces]:
         if whole in parts and piece in parts:
             raise ValueError(f'actuator "{name}": "{whole}" already contains "{piece}"; leave out "{piece}"')
     return sorted(parts, key=NAMES.index)

@@ -57,7 +57,7 @@ def _run(cell: Cell) -> Record:
         "seconds": watch["seconds"],
         "compile_seconds": min(watch["compiling"], watch["seconds"]),
         "loss": float(found.loss),
-        "converged": not any("still made progress" in note for note in found.notes),
+        "converged": found.status == "converged",
         "verdict": str(found.verdict),
         "method": found.config["method"],
     }

@@ -17,6 +17,37 @@ SENTENCES: dict[str, str] = {
     "joint-near-reversals": 'joint "{subject}": {near:.0%} of its samples lie near a reversal or stop, where friction '
     "is not known; the {kept:.0%} farthest from one are used; longer strokes would tell more",
     "still": 'joint "{subject}" never moves in these data',
+    # Before a fit starts.
+    "too-few-samples": "too few samples: {samples} for {size} numbers; give at least {need}",
+    "nothing-moves": "nothing moves in these data; record motion",
+    "positions-are-noise": "positions are noise: {share:.0%} of their spread; record motion larger than the noise",
+    "not-finite-start": "the loss is not finite at any start; look at the data and at the start's numbers",
+    # What was chosen by evidence on the training data.
+    "chosen": "actuator chosen by evidence: {actuator}",
+    "chosen-part": "{subject} raises the log evidence by {gain:.3g}",
+    "chosen-gain": "commands are no torques of this robot: its file takes {factor:.3g} N·m (or N) a unit; gain is "
+    "learned, and masses are known up to a factor unless one of them is",
+    "chosen-nothing": "no friction, rotor or drive raises the evidence",
+    "chosen-delay": "commands act {samples:g} samples late",
+    "loss-torque": "every joint is driven, so torques are compared",
+    "loss-trajectory": "{count} joints are not driven, so trajectories are compared",
+    "loss-acceleration": "samples have no order in time and not every joint is driven, so accelerations are compared",
+    "loss-for-networks": "a network is learned, so accelerations are compared",
+    "payload-frame": "the payload is in the frame of {frame}, the last body that is fixed to the last link",
+    "payload-none": "the payload's mass may be none: {mass:.3g} kg, at most {upper:.3g}",
+    # The search.
+    "regression-rank": "regression: {rank} of {size} directions are determined",
+    "regression-unphysical": "the regression's inertias are those of no body; fit.consistent is the nearest that is "
+    "one",
+    "adam-on-samples": "ADAM compares single samples of smoothed motion; methods auto and lm filter their equations",
+    "adam-stopped": "ADAM still made progress after {steps} steps; give more steps, or method=auto",
+    "search-stopped": "the search was stopped while it still made progress; give more steps, more data, or learn less",
+    "starts-agree": "{agree} of {count} initial guesses converged to the best solution",
+    "starts-agree-after-adam": "{agree} of {count} initial guesses converged to the best solution, after ADAM",
+    "file-trust": "regularised towards the robot file, strength by evidence: bodies are expected within {least:.2g} to "
+    "{most:.2g} % of it",
+    "file-left": "link {subject} is far from its file: the data move its body by {share:.0%}, where other links stay "
+    "within {usual:.0%}",
     "said": "{said}",
     # The verdict. Ratios are geometric means over windows kept back; bounds hold with a probability of 97.5 %.
     "not-finite": "predictions on the held-out data are not finite",
@@ -46,6 +77,9 @@ class Note:
     code: str
     subject: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.subject, self.text))
 
     @property
     def text(self) -> str:

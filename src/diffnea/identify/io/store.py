@@ -16,7 +16,6 @@ from diffnea.formats import Curve, RobotFileError, save_robot
 from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.determine.findings import Knowledge
 from diffnea.identify.determine.table import restored
-from diffnea.identify.fit import Fit
 from diffnea.identify.io import pytree_json as modules
 from diffnea.identify.io.robot_export import exported
 from diffnea.identify.judge.assess import Metrics
@@ -25,6 +24,7 @@ from diffnea.identify.judge.score import Score
 from diffnea.identify.judge.verdict import Verdict
 from diffnea.identify.notes import Note
 from diffnea.identify.precision import double_precision
+from diffnea.identify.result import Fit
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -88,7 +88,7 @@ def _content(fit: Fit, model: Any) -> dict[str, Any]:
         "identifiable": _plain([each.to_dict() for each in known.identifiable]),
         "unknown": list(known.unknown),
         "counts": known.counts,
-        "notes": list(fit.notes),
+        "notes": [each.to_dict() for each in fit.notes],
         "loss": _plain(fit.loss),
         "history": _plain(list(fit.history)),
         "versions": {name: version(name) for name in ("diffnea", "jax", "numpy")}
@@ -163,7 +163,7 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
         verdict=_verdict(content),
         loss=_number(content["loss"]),
         history=tuple(_number(content["history"])),
-        notes=tuple(content["notes"]),
+        notes=tuple(Note.from_dict(_number(each)) for each in content["notes"]),
         config=content["config"],
         knowledge=lambda: known,
     )

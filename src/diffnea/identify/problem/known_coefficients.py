@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from diffnea.actuators import AbstractActuator, Combined, Delay, Gain, Motor, Stribeck, Viscous, combine
+from diffnea.actuators import AbstractActuator, Combined, Coulomb, Delay, Gain, Motor, Stribeck, Viscous, combine
 from diffnea.actuators.coefficients import raw_of
 from diffnea.actuators.drives import LEAST_RESISTANCE
 
@@ -41,6 +41,7 @@ COEFFICIENTS: dict[str, tuple[Coefficient, ...]] = {
     "winding": ((Motor, "raw_resistance", _winding, False),),
     "gear": ((Motor, "gear", _as_it_is, True),),
     "viscous": ((Viscous, "raw", _positive, False), (Stribeck, "raw_viscous", _positive, False)),
+    "coulomb": ((Coulomb, "raw", _positive, False),),
     "static": ((Stribeck, "raw_static", _positive, False),),
     "kinetic": ((Stribeck, "raw_kinetic", _positive, False),),
 }

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from diffnea.identify.notes import Note
+from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
@@ -74,7 +74,7 @@ class Split:
     validation: tuple[Track, ...]
     fitted: tuple[Track, ...]  # both together
     test: tuple[Track, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     kept_back: str  # in words
     slip: tuple[float, ...] | None = None  # how far joints and coupled motors give before they slip, where that counts
     hold: float | None = None  # the share of friction that a long rest leaves
@@ -123,7 +123,7 @@ def _in_order(given: list, joint_names: tuple[str, ...] | None, num_joints: int)
     return given
 
 
-def _tracks(given: list) -> tuple[list[Track], list[str]]:
+def _tracks(given: list) -> tuple[list[Track], list[Note]]:
     if isinstance(given[0], Samples):
         arrays = [[np.asarray(getattr(item, key), np.float64) for item in given] for key in ("q", "qd", "qdd", "u")]
         q, qd, qdd, u = map(np.concatenate, arrays)
@@ -134,7 +134,7 @@ def _tracks(given: list) -> tuple[list[Track], list[str]]:
         for piece in regular(item):
             track, said = _track(name, piece)
             tracks.append(track)
-            notes += [f"{name}: {note}" for note in said]
+            notes += [note("data", name, said=each) for each in said]
     return tracks, notes
 
 

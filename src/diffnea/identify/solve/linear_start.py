@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float
 
 from diffnea.identify.problem.least_squares import Normal, Problem
 from diffnea.identify.problem.prior import Prior
+from diffnea.identify.solve.bounded import bounded_minimum
 
 # Solves at most, each from where the last ended: bodies far from the file's are no straight line; passes over noise and
 # estimate in each; the share of itself that a coefficient keeps at least, since a start needs a slope.
@@ -65,18 +66,10 @@ def _solved(
     data: Normal, own: Normal, share: float, slope: np.ndarray, theta: np.ndarray, positive: np.ndarray
 ) -> Float[np.ndarray, " p"]:
     """The change of θ, as if torques were linear in what `slope` makes of it, coefficients bounded below."""
-    from scipy.optimize import lsq_linear  # slow to import
-
     matrix = (data.matrix[0] + share * own.matrix[0]) / np.outer(slope, slope)
     gradient = (data.gradient[0] + share * own.gradient[0]) / slope
-    size = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
-    values, vectors = np.linalg.eigh(matrix / np.outer(size, size))
-    values = np.maximum(values, 1e-12 * values[-1])
-    root = np.sqrt(values)[:, None] * vectors.T
-    wanted = -(vectors.T @ (gradient / size)) / np.sqrt(values)
-    lower = np.where(positive, (KEPT - 1) * np.logaddexp(0.0, theta) * size, -np.inf)
-    step = lsq_linear(root, wanted, bounds=(lower, np.inf), method="bvls" if positive.any() else "trf").x
-    return step / size / slope
+    lower = np.where(positive, (KEPT - 1) * np.logaddexp(0.0, theta), -np.inf)
+    return bounded_minimum(matrix, gradient, lower) / slope
 
 
 def _left(data: Normal, change: Float[np.ndarray, " p"]) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float
 
+from diffnea.identify.notes import Note, note
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.prior import Prior
@@ -47,7 +48,7 @@ class Found:
     loss: float
     history: tuple[float, ...]
     converged: bool
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     rows: tuple[Rows, ...]  # all fitted data, outliers weighted down
     posterior: Posterior | None = None  # where a robot file was weighed against the data
 
@@ -84,9 +85,9 @@ def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE
     run = gradient.descend(task.loss, task.free, task.whole, task.starts[:1], steps, rate, task.seed)
     notes = ()
     if any(rows.low_pass for rows in task.rows):
-        notes = ("ADAM compares single samples of smoothed motion; methods auto and lm filter their equations",)
+        notes = (note("adam-on-samples"),)
     if not run.converged[0]:
-        notes = (*notes, f"ADAM still made progress after {steps} steps; give more steps, or method=auto")
+        notes = (*notes, note("adam-stopped", steps=steps))
     return _found(task, run, 0, notes)
 
 
@@ -116,7 +117,7 @@ def _crooked(task: Task) -> bool:
     return any(each.kind in ("placement", "network") for each in task.free.parameters)
 
 
-def _raced(task: Task, iterations: int) -> tuple[np.ndarray, tuple[float, ...], tuple[str, ...]]:
+def _raced(task: Task, iterations: int) -> tuple[np.ndarray, tuple[float, ...], tuple[Note, ...]]:
     """All starts at once on a part of the data, the best by validation kept."""
     iterations = min(iterations, ROUGH_ITERATIONS) if task.rough else iterations
     most = max(RACE, RACE_ROWS * task.free.size // task.train.q.shape[1])
@@ -183,16 +184,16 @@ def _settled(run: Solution) -> bool:
 
 def _with_adam(
     task: Task, small: Batch, race: Problem, run: Solution, iterations: int
-) -> tuple[Solution, tuple[str, ...]]:
+) -> tuple[Solution, tuple[Note, ...]]:
     """Where the starts do not agree, a short ADAM run may bring them into the valley."""
     count = len(task.starts)
     if task.rough or count < 2 or _settled(run) or run.loss.min() < FLOOR:
-        return run, (f"{_agree(run)} of {count} starts came to the lowest loss",)
+        return run, (note("starts-agree", agree=_agree(run), count=count),)
     few = small.take(_even(len(small.q), SHORT_SAMPLES))
     warm = gradient.descend(task.loss, task.free, few, task.starts, SHORT_STEPS, SHORT_RATE, task.seed, SHORT_SAMPLES)
     again = minimise(race, warm.theta, iterations)
     both = run.or_better(again)
-    return both, (f"{_agree(both)} of {count} starts came to the lowest loss, after ADAM",)
+    return both, (note("starts-agree-after-adam", agree=_agree(both), count=count),)
 
 
 def _by_long_adam(task: Task) -> Found:
@@ -205,7 +206,7 @@ def _by_long_adam(task: Task) -> Found:
     return _found(task, run, int(np.argmin(validation)), ())
 
 
-def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...], iterations: int) -> Found:
+def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[Note, ...], iterations: int) -> Found:
     """All data, from the best θ; what they do not determine stays with the robot file."""
     rows, theta = task.rows, _with_torque(task, theta, iterations)
     if len(theta) > FINALISTS:
@@ -218,16 +219,11 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[str, ...
         whole = problem(task.loss, task.free, rows, 1)
         run = minimise(whole, run.theta, iterations)
     arrived = bool(run.converged[0] or run.loss[0] < FLOOR)
-    if not arrived and not task.rough:
-        notes = (
-            *notes,
-            f"Levenberg-Marquardt still made progress after {iterations} iterations; give more data, or learn less",
-        )
     found = _found(task, run, 0, notes)
     return replace(found, history=(*history, *run.history), converged=arrived or task.rough, rows=rows)
 
 
-def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, notes: tuple[str, ...]) -> Found:
+def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, notes: tuple[Note, ...]) -> Found:
     """The robot file as a prior: torques first, which are linear in the bodies, then the loss asked for."""
     if task.loss != "torque" and task.torque is not None:
         rows = [each.scaled(task.torque) for each in task.rows]
@@ -237,10 +233,8 @@ def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, not
         starts = _linear_starts(task, task.rows, prior, starts)
     found = _weighed(task.loss, task, task.rows, prior, starts)
     if found is None:
-        return Found(starts[0], np.nan, history, False, (*notes, "the loss is not finite at any start"), task.rows)
+        return Found(starts[0], np.nan, history, False, notes, task.rows)
     notes = (*notes, *_file_words(found))
-    if not found.converged:
-        notes = (*notes, "Levenberg-Marquardt still made progress when it was stopped; give more data, or learn less")
     return Found(found.theta, found.loss, (*history, *found.history), found.converged, notes, found.rows, found)
 
 
@@ -266,15 +260,12 @@ def _weighed(
     return weigh(loss, task.free, rows, best, prior, task.options, task.robust)
 
 
-def _file_words(found: Posterior) -> tuple[str, ...]:
+def _file_words(found: Posterior) -> tuple[Note, ...]:
     strength = found.prior.strength
     if not len(strength):
         return ()
     off = 100 / np.sqrt(strength)
-    return (
-        f"regularised towards the robot file, strength by evidence: bodies are expected within {off.min():.2g} to "
-        f"{off.max():.2g} % of it",
-    )
+    return (note("file-trust", least=float(off.min()), most=float(off.max())),)
 
 
 def _with_torque(task: Task, theta: Float[np.ndarray, "starts p"], iterations: int) -> Float[np.ndarray, "more p"]:
@@ -289,7 +280,7 @@ def _with_torque(task: Task, theta: Float[np.ndarray, "starts p"], iterations: i
     return np.concatenate([theta, near.theta]) if np.isfinite(near.loss[0]) else theta
 
 
-def _found(task: Task, run: Solution, which: int, notes: tuple[str, ...]) -> Found:
+def _found(task: Task, run: Solution, which: int, notes: tuple[Note, ...]) -> Found:
     return Found(run.theta[which], float(run.loss[which]), run.history, bool(run.converged[which]), notes, task.rows)
 
 

@@ -88,7 +88,7 @@ def spread(free: Unknowns) -> Float[np.ndarray, " p"]:
 def expected(free: Unknowns, torque: Float[np.ndarray, " n"]) -> Float[np.ndarray, " p"]:
     """How far from the given ones numbers may be: `spread`, a torque of usual size, or their own size where that is
     more; of positive coefficients it is a logarithm's."""
-    found = spread(free)
+    found = np.array(spread(free))
     for k, each in enumerate(free.parameters):
         if each.kind == "actuator" and not each.positive:
             size = torque[each.owner] if each.part in ("Offset", "Ripple") else abs(free.start[k])

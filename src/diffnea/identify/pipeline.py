@@ -1,0 +1,308 @@
+"""How a fit runs, in five stages: prepare the data, pose the problem, solve it, determine what it tells, judge it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from diffnea.actuators import AbstractActuator
+from diffnea.identify.determine.findings import knowledge, linearised
+from diffnea.identify.friction.prandtl import known as with_ways
+from diffnea.identify.friction.prandtl_fit import slipping
+from diffnea.identify.judge.assess import assess
+from diffnea.identify.judge.held_out import held_out
+from diffnea.identify.judge.verdict import another_robot, judge
+from diffnea.identify.notes import Note, note
+from diffnea.identify.options import Options
+from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.prior import Prior
+from diffnea.identify.problem.reversals import without_reversals
+from diffnea.identify.problem.tracks import Data, Split, Track, batch, equations, split
+from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
+from diffnea.identify.problem.weighting import scales
+from diffnea.identify.progress import stage
+from diffnea.identify.result import Fit
+from diffnea.identify.solve import multistart
+from diffnea.identify.solve.choice import Choice, choose
+from diffnea.identify.solve.file_prior import file_prior
+from diffnea.identify.solve.linear import FRICTION, regress
+from diffnea.identify.solve.solution import Status
+from diffnea.identify.solve.starts import near, random_starts, settled
+from diffnea.identify.trajectory import chains
+from diffnea.models import FeedForward
+from diffnea.robot import Robot
+
+# Starts side by side; fewer where there are many numbers, which take longer and mislead less.
+STARTS_OF_FEW, STARTS_OF_MANY, MANY_NUMBERS = 8, 4, 64
+# Residuals for each number to learn, at least.
+LEAST_ROWS = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, as `fit` takes it."""
+
+    given: Robot | FeedForward
+    data: Data
+    learn: tuple[str, ...] | None
+    actuator: str | AbstractActuator
+    method: str
+    loss: str
+    start: str
+    seed: int
+    test: Data | None
+    robust: bool | None
+    starts: int | None
+    steps: int | None
+    links: tuple[str, ...] | None
+    joints: tuple[str, ...] | None
+    known: dict[str, Any]
+    options: Options
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The robot's, or numbers for a network."""
+        given = self.given
+        return given.joint_names if isinstance(given, Robot) else tuple(map(str, range(given.num_joints)))
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the robot's own numbers are worth something."""
+        return self.start == "nominal" and isinstance(self.given, Robot)
+
+    @property
+    def compares_torques(self) -> bool:
+        """Whether a fit is of torques."""
+        return self.loss == "torque" or self.method == "linear"
+
+    def prepared(self) -> Split:
+        """The data in the robot's order, differentiated and divided."""
+        names = self.given.joint_names if isinstance(self.given, Robot) else None
+        with stage("preparing data"):
+            return split(self.data, self.test, names, self.given.num_joints, self.seed)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a learner brings."""
+
+    model: Any
+    loss: float
+    status: Status
+    history: tuple[float, ...] = ()
+    notes: tuple[Note, ...] = ()
+    linearised: Callable[[], Linearised] | None = None
+    consistent: Any = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One fit, step by step."""
+
+    request: Request
+    choice: Choice | None = None
+
+    def run(self) -> Fit:
+        """All five stages."""
+        parts = self.request.prepared()
+        plan = self._chosen(parts)
+        return plan._run(parts)
+
+    def _chosen(self, parts: Split) -> "Plan":
+        """The plan with what was left to evidence."""
+        asked = self.request
+        if isinstance(asked.given, FeedForward):
+            loss = "acceleration" if asked.loss == "auto" else asked.loss
+            return replace(self, request=replace(asked, loss=loss))
+        if asked.actuator != "auto" and asked.loss != "auto":
+            return self
+        with stage("choosing friction and drives"):
+            found = choose(asked.given, parts, asked.actuator, asked.loss, asked.learn, asked.method, asked.options)
+        return Plan(replace(asked, actuator=found.actuator, loss=found.loss, learn=found.learn), found)
+
+    def _run(self, parts: Split) -> Fit:
+        asked = self.request
+        if asked.loss == "trajectory" and not parts.timed:
+            raise ValueError("fit: loss trajectory needs recordings; Samples have no order in time")
+        key, chosen = jax.random.key(asked.seed), (asked.links, asked.joints, asked.known)
+        free = unknowns(asked.given, asked.learn, asked.actuator, key, *chosen)
+        before = free.model(jnp.asarray(free.start))
+        problems = self._problems(free, parts)
+        if problems:
+            return self._fit(free, parts, before, _Outcome(before, float("nan"), Status.NOT_FINITE), problems)
+        weight = scales("torque" if asked.method == "linear" else asked.loss, before, parts.fitted)
+        parts = self._with_past(parts, before, weight)
+        if asked.loss != "trajectory":
+            parts = without_reversals(parts, before, asked.loss, free.size, asked.options.problem)
+        if asked.method == "linear":
+            return self._fit(free, parts, before, self._regressed(free, parts, before, weight), [])
+        with stage("searching"):
+            found = self._search(self._task(free, parts, weight))
+        if not found.finite:
+            outcome = _Outcome(before, float("nan"), Status.NOT_FINITE, notes=found.notes)
+            return self._fit(free, parts, before, outcome, [note("not-finite-start")])
+        return self._fit(free, parts, before, self._improved(free, parts, found), [])
+
+    def _regressed(self, free: Unknowns, parts: Split, before: Any, weight: np.ndarray) -> _Outcome:
+        """Regression, which needs no search."""
+        asked = self.request
+        if not isinstance(asked.actuator, str) or asked.actuator not in FRICTION:
+            raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
+        if set(free.learned) - {"inertia", "actuator"} or asked.links is not None or asked.known:
+            raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and the like out")
+        found = regress(before.robot, asked.actuator, parts.fitted, weight, free.learned)
+        notes = (note("regression-rank", rank=found.rank, size=free.size),)
+        notes = notes if found.physical else (*notes, note("regression-unphysical"))
+        loss = found.loss
+        return _Outcome(found.model, loss, Status.CONVERGED, (loss,), notes, lambda: found.linearised, found.consistent)
+
+    def _problems(self, free: Unknowns, parts: Split) -> list[Note]:
+        """What makes a fit pointless, before it starts."""
+        if not free.size:
+            raise ValueError(f"fit: nothing to learn; name a part in learn: {', '.join(LEARN)}")
+        problems, joints = [], self.request.given.num_joints
+        rows = sum(track.q.size for track in parts.fitted)
+        if rows < LEAST_ROWS * free.size:
+            need = -(-LEAST_ROWS * free.size // joints)
+            problems.append(note("too-few-samples", samples=rows // joints, size=free.size, need=need))
+        spreads = [_all(parts, key).std(0) for key in ("q", "qd")]
+        if all(np.all(spread <= 1e-12) for spread in spreads):
+            problems.append(note("nothing-moves"))
+        noisy = max((track.noise for track in parts.fitted), default=0.0)
+        if noisy > self.request.options.judge.noise:
+            problems.append(note("positions-are-noise", share=noisy))
+        return problems
+
+    def _task(self, free: Unknowns, parts: Split, weight: np.ndarray) -> multistart.Task:
+        most, asked = late(free), self.request
+        count = asked.starts or (STARTS_OF_MANY if free.size > MANY_NUMBERS else STARTS_OF_FEW)
+        draw = random_starts if asked.start == "random" else near
+        return multistart.Task(
+            loss="acceleration" if asked.loss == "trajectory" else asked.loss,
+            free=free,
+            train=batch(parts.train, most, weight),
+            validation=batch(parts.validation, most, weight),
+            rows=equations(parts.fitted, most, weight),
+            whole=batch(parts.fitted, most, weight),
+            starts=draw(free, asked.seed, count),
+            prior=self._prior(free, parts),
+            seed=asked.seed,
+            options=asked.options.solve,
+            robust=bool(asked.robust),
+            torque=self._torque_weight(free, parts),
+            rough=asked.loss == "trajectory" and asked.from_file,
+        )
+
+    def _with_past(self, parts: Split, before: Any, weight: np.ndarray) -> Split:
+        """The motion as a loss may see it: inverse dynamics know how a joint came to where it is."""
+        if not parts.timed or not self.request.compares_torques:
+            return parts
+        with stage("looking where joints turn back"):
+            slip = slipping(before, parts.fitted, weight)
+        if slip is None:
+            return parts
+        names = ("train", "validation", "fitted", "test")
+        motion = {name: with_ways(getattr(parts, name), before.actuator, slip) for name in names}
+        return replace(parts, **motion, slip=tuple(slip.lengths.tolist()), hold=slip.hold)
+
+    def _prior(self, free: Unknowns, parts: Split) -> Prior | None:
+        """The robot file, where it may be known; a network has none."""
+        torque = self._torque_weight(free, parts)
+        if torque is None or not self.request.from_file:
+            return None
+        return file_prior(free, 1 / torque, self.request.options.solve)
+
+    def _torque_weight(self, free: Unknowns, parts: Split) -> np.ndarray | None:
+        """For a robot, what residuals of torque are multiplied with."""
+        if not isinstance(self.request.given, Robot):
+            return None
+        return scales("torque", free.model(jnp.asarray(free.start)), parts.fitted)
+
+    def _search(self, task: multistart.Task) -> multistart.Found:
+        method, steps = self.request.method, self.request.steps
+        if method == "adam":
+            return multistart.by_adam(task, **({} if steps is None else {"steps": steps}))
+        ways = {"lm": multistart.by_least_squares, "auto": multistart.by_race}
+        return ways[method](task, task.options.iterations if steps is None else steps)
+
+    def _improved(self, free: Unknowns, parts: Split, found: multistart.Found) -> _Outcome:
+        """What a search brings, and after it the trajectory loss where that is asked for."""
+        problem, loss = None, self.request.loss
+        if loss == "trajectory":
+            given = (free.start,) if self.request.from_file else ()
+            with stage("following trajectories"):
+                found, problem = chains.improve(found, free, parts, spread_of(parts.fitted), given)
+        found = replace(found, theta=settled(found.theta, free))
+        model = free.model(jnp.asarray(found.theta))
+        problem = problem or partial(linearised, free, found.rows, found.theta, loss)
+        status = Status.CONVERGED if found.converged else Status.STOPPED_EARLY
+        return _Outcome(model, found.loss, status, found.history, found.notes, problem)
+
+    def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: _Outcome, problems: list[Note]) -> Fit:
+        asked, spread = self.request, spread_of(parts.fitted)
+        known = not isinstance(asked.given, Robot) or bool(np.any(np.asarray(asked.given.inertia.mass) > 0))
+        with stage("judging"):
+            metrics, judged = assess(
+                outcome.model, before, parts, spread, asked.compares_torques, known, asked.options.judge
+            )
+        names, stopped = asked.joint_names, outcome.status is Status.STOPPED_EARLY
+        notes = (*([note("search-stopped")] if stopped else ()), *_still(parts, names))
+        strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
+        return Fit(
+            model=outcome.model,
+            metrics=metrics,
+            verdict=judge(metrics, judged, names, problems, notes, strange),
+            loss=outcome.loss,
+            history=outcome.history,
+            notes=(*about_data(asked.given, parts), *(self.choice.notes if self.choice else ()), *outcome.notes),
+            config=self._config(free, parts),
+            consistent=outcome.consistent or outcome.model,
+            knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),
+            held_out=held_out(before, parts, spread),
+            options=asked.options,
+            outcome=outcome.status,
+        )
+
+    def _config(self, free: Unknowns, parts: Split) -> dict[str, Any]:
+        asked = self.request
+        return {
+            "robot": getattr(asked.given, "name", type(asked.given).__name__),
+            "learn": list(free.named),
+            "links": asked.links and list(asked.links),
+            "joints": asked.joints and list(asked.joints),
+            "known": {name: np.asarray(value).tolist() for name, value in asked.known.items()} or None,
+            "actuator": asked.actuator if isinstance(asked.actuator, str) else type(asked.actuator).__name__,
+            **{name: getattr(asked, name) for name in ("method", "loss", "start", "seed", "robust", "starts", "steps")},
+            "slip": parts.slip and list(parts.slip),
+            "hold": parts.hold,
+            "samples": sum(map(len, (*parts.fitted, *parts.test))),
+            "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
+        }
+
+
+def _all(parts: Split, key: str) -> np.ndarray:
+    return np.concatenate([getattr(track, key) for track in parts.fitted])
+
+
+def spread_of(tracks: Sequence[Track]) -> np.ndarray:
+    """How far each joint moves: the standard deviation of its position, or of all joints' where it stands still."""
+    each = np.concatenate([track.q for track in tracks]).std(0)
+    return np.where(each > 1e-9 * each.max(initial=0.0), each, each.max(initial=0.0) or 1.0)
+
+
+def _still(parts: Split, names: Sequence[str]) -> list[Note]:
+    """Joints that the fitted data say nothing of."""
+    moved = np.ptp(_all(parts, "q"), axis=0) > 0
+    return [note("still", name) for name, moves in zip(names, moved, strict=True) if not moves]
+
+
+def about_data(given: Robot | FeedForward, parts: Split) -> tuple[Note, ...]:
+    """What was done to robot and data before the fit."""
+    locked = given.source.locked if isinstance(given, Robot) and given.source is not None else ()
+    words = ", ".join(f"{name} at {value:g}" for name, value in locked)
+    held = (note("locked", said=words),) if locked else ()
+    return (*held, *parts.notes, *parts.said, note("kept-back", said=parts.kept_back))
