@@ -1,7 +1,7 @@
 """What an actuator is: command, position and velocity in, joint torque out, split by what it does to the energy."""
 
 from abc import abstractmethod
-from enum import IntEnum
+from enum import Enum, IntEnum
 from typing import Literal, NamedTuple, final
 
 import equinox as eqx
@@ -31,12 +31,38 @@ class Resistance(NamedTuple):
     viscous: Float[Array, " n"]
 
 
+class Role(Enum):
+    """What a coefficient does, for whoever has to decide: names and units are for readers."""
+
+    GAIN = "gain"  # torque a unit of command
+    SATURATION = "saturation"  # the most torque a command brings
+    DELAY = "delay"
+    STATIC = "static"
+    KINETIC = "kinetic"
+    STRIBECK_VELOCITY = "stribeck-velocity"
+    VISCOUS = "viscous"
+    FORCE = "force"  # any other in proportion to forces
+    OTHER = "other"
+
+    @property
+    def of_command(self) -> bool:
+        """Whether it belongs to what turns a command into torque."""
+        return self in (Role.GAIN, Role.SATURATION, Role.DELAY)
+
+    @property
+    def is_force(self) -> bool:
+        """Whether it is in proportion to forces, at given motion and command."""
+        return self not in (Role.DELAY, Role.STRIBECK_VELOCITY, Role.OTHER)
+
+
 class Quantity(NamedTuple):
     """A physical quantity for tables, one value a joint; the unit is that of a joint that turns."""
 
     name: str
     unit: str
     values: Float[Array, " n"]
+    role: Role = Role.OTHER
+    positive: bool = False  # it cannot be negative
 
     def unit_of(self, revolute: bool) -> str:
         """The unit at a joint that turns, or slides."""

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity
+from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Role
 from diffnea.actuators.coefficients import positive, raw_per_joint
 
 
@@ -96,10 +96,11 @@ class Coupling(AbstractActuator):
         return -turns.T @ (self.dry * overcome + self.root * speed / rounded + self.viscous * speed)
 
     def physical(self) -> list[Quantity]:
-        felt = np.abs(np.array(self.rows)).T  # what a joint feels that moves alone
-        return [
-            Quantity("coupled dry friction", "N·m", jnp.asarray(felt, self.raw_dry.dtype) @ self.dry),
-            Quantity("coupled viscous friction", "N·m·s/rad", jnp.asarray(felt, self.raw_dry.dtype) @ self.viscous),
-            Quantity("coupled friction of grease", "N·m·√(s/rad)", jnp.asarray(felt, self.raw_dry.dtype) @ self.root),
-            Quantity("coupled rotor", "kg·m²", jnp.asarray(felt**2, self.raw_dry.dtype) @ self.rotors),
-        ]
+        felt = jnp.asarray(np.abs(np.array(self.rows)).T, self.raw_dry.dtype)  # what a joint feels that moves alone
+        rows = (
+            ("coupled dry friction", "N·m", felt @ self.dry),
+            ("coupled viscous friction", "N·m·s/rad", felt @ self.viscous),
+            ("coupled friction of grease", "N·m·√(s/rad)", felt @ self.root),
+            ("coupled rotor", "kg·m²", felt**2 @ self.rotors),
+        )
+        return [Quantity(*row, Role.FORCE, positive=True) for row in rows]

@@ -10,7 +10,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float
 
-from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance, Stage
+from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance, Role, Stage
 from diffnea.actuators.coefficients import LEAST, limited, per_joint, positive, raw_of, raw_per_joint
 
 # Added to a winding's resistance, in ohms, and a bound on gear ratios: torque per volt stays finite.
@@ -59,7 +59,7 @@ class Delay(AbstractActuator):
         return self.samples
 
     def physical(self) -> list[Quantity]:
-        return [Quantity("input delay", "samples", self.delay)]
+        return [Quantity("input delay", "samples", self.delay, Role.DELAY, positive=True)]
 
 
 @final
@@ -97,8 +97,12 @@ class Gain(AbstractActuator):
         return only(self.driven, raised if self.raw_limit is None else self.limit * _saturate(raised / self.limit))
 
     def physical(self) -> list[Quantity]:
-        rows = [Quantity("command gain", "per unit", only(self.driven, limited(self.gain)))]
-        return rows if self.raw_limit is None else [*rows, Quantity("saturation", "command", self.limit)]
+        rows = [Quantity("command gain", "per unit", only(self.driven, limited(self.gain)), Role.GAIN)]
+        return (
+            rows
+            if self.raw_limit is None
+            else [*rows, Quantity("saturation", "command", self.limit, Role.SATURATION, positive=True)]
+        )
 
 
 @final
@@ -185,11 +189,11 @@ class Motor(AbstractActuator):
 
     def physical(self) -> list[Quantity]:
         return [
-            Quantity("torque per volt", "N·m/V", self.torque_per_volt),
-            Quantity("back-EMF damping", "N·m·s/rad", self.back_emf),
-            Quantity("torque constant", "N·m/A", self.torque_constant),
-            Quantity("back-EMF constant", "V·s/rad", self.emf_constant),
-            Quantity("winding resistance", "Ω", self.winding),
+            Quantity("torque per volt", "N·m/V", self.torque_per_volt, Role.GAIN),
+            Quantity("back-EMF damping", "N·m·s/rad", self.back_emf, Role.FORCE, positive=True),
+            Quantity("torque constant", "N·m/A", self.torque_constant, Role.FORCE, positive=True),
+            Quantity("back-EMF constant", "V·s/rad", self.emf_constant, positive=True),
+            Quantity("winding resistance", "Ω", self.winding, positive=True),
             Quantity("gear ratio", "1", self.gear),
         ]
 

@@ -5,7 +5,7 @@ from typing import final
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance
+from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance, Role
 from diffnea.actuators.coefficients import positive, raw_per_joint
 
 DAMPING = "N·m·s/rad"
@@ -41,7 +41,7 @@ class Viscous(AbstractActuator):
         return Resistance(jnp.zeros_like(qd), self.viscous)
 
     def physical(self) -> list[Quantity]:
-        return [Quantity("viscous friction", DAMPING, self.viscous)]
+        return [Quantity("viscous friction", DAMPING, self.viscous, Role.VISCOUS, positive=True)]
 
 
 @final
@@ -138,10 +138,10 @@ class Stribeck(AbstractActuator):
 
     def physical(self) -> list[Quantity]:
         return [
-            Quantity("static friction", "N·m", self.static),
-            Quantity("kinetic friction", "N·m", self.kinetic),
-            Quantity("Stribeck velocity", "rad/s", 1 / jnp.sqrt(self.shape)),
-            Quantity("viscous friction", DAMPING, self.viscous),
+            Quantity("static friction", "N·m", self.static, Role.STATIC, positive=True),
+            Quantity("kinetic friction", "N·m", self.kinetic, Role.KINETIC, positive=True),
+            Quantity("Stribeck velocity", "rad/s", 1 / jnp.sqrt(self.shape), Role.STRIBECK_VELOCITY, positive=True),
+            Quantity("viscous friction", DAMPING, self.viscous, Role.VISCOUS, positive=True),
         ]
 
 
@@ -175,4 +175,4 @@ class Grease(AbstractActuator):
         return Resistance(self.root * qd**2 / (speed * jnp.sqrt(speed)), jnp.zeros_like(qd))
 
     def physical(self) -> list[Quantity]:
-        return [Quantity("friction of grease", "N·m·√(s/rad)", self.root)]
+        return [Quantity("friction of grease", "N·m·√(s/rad)", self.root, Role.FORCE, positive=True)]

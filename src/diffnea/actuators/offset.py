@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffnea.actuators.base import AbstractActuator, Quantity
+from diffnea.actuators.base import AbstractActuator, Quantity, Role
 from diffnea.actuators.coefficients import limited, static
 
 
@@ -44,8 +44,8 @@ class Offset(AbstractActuator):
         return jnp.sum(waves / rates) - jnp.sum(limited(self.constant) * q)
 
     def physical(self) -> list[Quantity]:
-        rows = [Quantity("constant torque", "N·m", self.constant)]
+        rows = [Quantity("constant torque", "N·m", self.constant, Role.FORCE)]
         for k in range(self.cosine.shape[-1]):
-            rows.append(Quantity(f"torque of cosine {k + 1}", "N·m", self.cosine[:, k]))
-            rows.append(Quantity(f"torque of sine {k + 1}", "N·m", self.sine[:, k]))
+            rows.append(Quantity(f"torque of cosine {k + 1}", "N·m", self.cosine[:, k], Role.FORCE))
+            rows.append(Quantity(f"torque of sine {k + 1}", "N·m", self.sine[:, k], Role.FORCE))
         return rows

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from diffnea.actuators.base import AbstractActuator, Quantity
+from diffnea.actuators.base import AbstractActuator, Quantity, Role
 from diffnea.actuators.coefficients import limited
 
 
@@ -58,6 +58,6 @@ class Ripple(AbstractActuator):
     def physical(self) -> list[Quantity]:
         rows = []
         for k in range(self.cosine.shape[-1]):
-            rows.append(Quantity(f"ripple of cosine {k + 1}", "N·m", self.cosine[:, k]))
-            rows.append(Quantity(f"ripple of sine {k + 1}", "N·m", self.sine[:, k]))
+            rows.append(Quantity(f"ripple of cosine {k + 1}", "N·m", self.cosine[:, k], Role.FORCE))
+            rows.append(Quantity(f"ripple of sine {k + 1}", "N·m", self.sine[:, k], Role.FORCE))
         return rows

@@ -102,5 +102,5 @@ def _told(told: Expectation) -> dict[str, Any]:
         "structural_rank": told.after.structural_rank,
         "rank_before": None if told.before is None else told.before.rank,
         "combinations": rows,
-        "unknown": list(told.after.unknown),
+        "unknown": list(map(str, told.after.unknown)),
     }

@@ -136,7 +136,7 @@ class Fit:
             "reasons": list(fit.verdict.reasons),
             "metrics": metrics,
             "identifiable": [each.to_dict() for each in fit.identifiable],
-            "unknown": list(fit.unknown),
+            "unknown": list(map(str, fit.unknown)),
             "table": fit.table.to_dicts(),
             "notes": list(fit.notes),
             "suspicions": suspected,

@@ -6,6 +6,7 @@ from typing import Any
 
 # One sentence a code. A sentence may name `subject` and the note's values; decisions read codes, never sentences.
 SENTENCES: dict[str, str] = {
+    "said": "{said}",  # of folders that have no codes yet
     "data": "{subject}: {said}",
     "locked": "held still: {said}",
     "kept-back": "kept back: {said}",
@@ -16,6 +17,42 @@ SENTENCES: dict[str, str] = {
     "known; the {kept:.0%} farthest from one are used (loss torque loses fewer: it leaves them out joint by joint)",
     "joint-near-reversals": 'joint "{subject}": {near:.0%} of its samples lie near a reversal or stop, where friction '
     "is not known; the {kept:.0%} farthest from one are used; longer strokes would tell more",
+    # What no recording of the joints can tell.
+    "unknown-scale-gain": "the scale of all masses and forces, and so {subject} itself: forces are known only up to "
+    "their gain",
+    "unknown-scale-undriven": "the scale of all masses and forces, and so {subject} itself: no known force drives the "
+    "joints",
+    "unknown-scale-file": "the scale of all masses and forces: gains are learned, and only {what} of the robot file, "
+    "not learned, sets it; fix a gain, a mass or an armature that you know",
+    "unknown-no-effect": "{subject}: no motion of the joints depends on {it}",
+    "unknown-unnamed": "{count} numbers without physical meaning, as {subject}: nothing depends on them",
+    "unknown-link": "anything of the {subject}: no motion of the joints depends on its mass or inertia",
+    "unknown-never-turns": "inertia and centre of mass of the {subject}: it never turns",
+    "unknown-vertical-axis": "{what} of the {subject}: it turns about a vertical axis and gravity does not act on it",
+    "unknown-fixed-axis": "mass of the {subject}: it turns about a fixed axis, so that only its moments about it enter",
+    "unknown-one-axis": "{what} of the {subject}: it only turns about {axis}",
+    "unknown-split-mass": "how the mass is split between {subject}: only their sum enters",
+    "unknown-placement": "{subject}: other placements and inertias can make up for {it}",
+    "unknown-apart": "{subject} apart: only their {what} enters",
+    "unknown-one-by-one": "{subject} one by one: only {what} enters",
+    "unknown-only-in-sums": "{subject} on {verb} only in sums with {partners}",
+    # What these recordings do not tell, and others could.
+    "unknown-never-moved": "{what} of {subject}: it never moved in these recordings",
+    "unknown-never-commanded": "{what} of {subject}: it was never commanded in these recordings",
+    "unknown-unseen": "{subject}: nothing in these recordings depends on {it}",
+    "unknown-not-separable": "{subject} apart from {partners}: these recordings do not tell them apart",
+    "unknown-too-weak": "{subject}: these recordings do not excite {it} enough",
+    "unknown-too-wide": "{subject}: {lower:.3g} … {upper:.3g} {unit} is all that these recordings tell",
+    "unknown-at-most": "{subject}: at most {upper:.3g} {unit}, and it may be zero",
+    "unknown-static-friction": "static friction of {subject}: at least {lower:.3g} {unit}, the kinetic one; these "
+    "recordings show no peak at low speed, and a narrow one would not be seen",
+    "unknown-stribeck-velocity": "Stribeck velocity of {subject}: friction shows no peak at low speed in these "
+    "recordings",
+    "unknown-network": "{count} directions in the weights of networks: these recordings do not tell them apart",
+    "unknown-any-network": "which physical quantities are behind it: a network has none",
+    "unknown-no-fit": "anything: there is no fit",
+    "better-friction": "friction of joint {subject}: another curve (kinetic {kinetic:.3g}, static {static:.3g} {unit}) "
+    "explains these recordings better than the fitted one; start from it",
     "still": 'joint "{subject}" never moves in these data',
     # Before a fit starts.
     "too-few-samples": "too few samples: {samples} for {size} numbers; give at least {need}",
@@ -68,6 +105,23 @@ SENTENCES: dict[str, str] = {
     "another-robot": "the robot would weigh {factor:.3g} times what its file says: these are data of another robot, or "
     "inputs in another unit",
 }
+
+
+# What other recordings of the same joints could tell.
+OTHER_RECORDINGS = frozenset(
+    {
+        "unknown-never-moved",
+        "unknown-never-commanded",
+        "unknown-unseen",
+        "unknown-not-separable",
+        "unknown-too-weak",
+        "unknown-too-wide",
+        "unknown-at-most",
+        "unknown-static-friction",
+        "unknown-stribeck-velocity",
+        "unknown-network",
+    }
+)
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ class Fit:
         return self.known.identifiable
 
     @property
-    def unknown(self) -> tuple[Note | str, ...]:
-        """What the data do not tell, in words."""
+    def unknown(self) -> tuple[Note, ...]:
+        """What the data do not tell, and why; `str` of each is a sentence."""
         return self.known.unknown
 
     @property

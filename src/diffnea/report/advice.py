@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify import Fit
+from diffnea.identify.notes import OTHER_RECORDINGS
 from diffnea.identify.problem.weighting import scales
 from diffnea.models import Model
 from diffnea.report import residuals
@@ -94,7 +95,7 @@ def _missing(fit: Fit) -> Iterator[str]:
         effort = np.asarray(fit.robot.limits.effort)
         plan = "; diffnea excite plans a motion for it" if np.all(effort > 0) else ""
         yield f"other motions of the same joints could determine {count(more, 'more combination')}{plan}"
-        yield from (sentence for sentence in fit.unknown if "these recordings" in sentence)
+        yield from (str(each) for each in fit.unknown if each.code in OTHER_RECORDINGS)
     elif counts["rank"]:
         yield "every combination that recordings of these joints can determine is determined: more data only narrows it"
 

@@ -1,27 +1,24 @@
-"""Identifiability of a fitted problem: structure first, then these data, then quantities and words."""
+"""Identifiability of a fitted problem: structure first, then these data, then quantities and reasons."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
 
-from diffnea.identify.determine import sentences as words
 from diffnea.identify.determine.base_parameters import Echelon, echelon, unscaled
-from diffnea.identify.determine.combinations import LEAK, LEAK_IN_NOISE, Combination, Estimate, Identifiability
-from diffnea.identify.determine.coordinates import Coordinate, Coordinates, physical_coordinates, plain_coordinates
+from diffnea.identify.determine.combinations import LEAK_IN_NOISE, Estimate, Identifiability
+from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.determine.covariance import Noise, noise, uncertainty
-from diffnea.identify.determine.observables import Observable, observables
-from diffnea.identify.determine.ratios import divided, divided_observable, reference_force
+from diffnea.identify.determine.friction_profile import CURVE, FrictionProfile, friction_profiles
+from diffnea.identify.determine.quantities import Parts, quantities
+from diffnea.identify.determine.ratios import divided, fixed_scale, reference_force
 from diffnea.identify.determine.structure import structural_jacobian
-from diffnea.identify.determine.zero_positions import zero_positions
+from diffnea.identify.determine.view import View
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model
 
 # Columns closer than this to a sum of others are that sum: exact derivatives differ from it by rounding only.
 _EXACT = {"float64": 1e-7, "float32": 3e-3}
-# A quantity adds to those chosen if it leaves their span by this angle, in units of the noise.
-_NEW = 1e-2
 # A parameter with less effect than this share of the largest has none.
 _SILENT = 1e-10
 
@@ -33,10 +30,14 @@ def analyse(problem: Linearised) -> Identifiability:
     found = _noise(problem, len(view.structure.independent))
     data, silent = _excited(view, found)
     data, estimate = _estimate(problem, view, data, found)
-    physical = isinstance(model, Model)
+    friction, combinations, unknown = (), (), ()
+    if isinstance(model, Model):
+        friction = () if view.reference is not None else tuple(_friction(problem, view, model, found))
+        parts = Parts(problem, view, model, estimate, data, silent, friction)
+        combinations, unknown = quantities(parts)
     return Identifiability(
-        combinations=tuple(_combinations(problem, view, model, estimate)) if physical else (),
-        unknown=tuple(_unknown(view, data, silent, model)) if physical else (),
+        combinations=combinations,
+        unknown=unknown,
         rank=len(estimate.own),
         structural_rank=len(view.structure.independent),
         unknowns=len(problem.theta),
@@ -45,29 +46,31 @@ def analyse(problem: Linearised) -> Identifiability:
         estimate=estimate,
         theta=problem.theta,
         unpack=problem.unpack,
+        friction=friction,
     )
 
 
-@dataclass(frozen=True)
-class _View:
-    """A problem in physical coordinates, and which sums of them some recording could determine."""
+def _friction(problem: Linearised, view: View, model: Model, found: Noise) -> list[FrictionProfile]:
+    """Profiles of joints whose whole Stribeck curve is learned; the linear theory does not hold for it."""
+    entries = [view.coordinates.entries[i] for i in view.structure.independent]
+    curves = {(entry.role, entry.index) for entry in entries if entry.role in CURVE}
+    joints = [j for j in range(model.num_joints) if all((role, j) in curves for role in CURVE)]
+    if problem.effect is None or not joints:
+        return []
+    own = np.array([entry.role in CURVE and entry.index in joints for entry in entries], bool)
+    rest = (view.jacobian * view.sizes)[:, ~own]
+    fitted = {each.role: np.asarray(each.values, float) for each in model.actuator.physical() if each.role in CURVE}
+    return friction_profiles(problem, problem.effect, rest, fitted, joints, found)
 
-    coordinates: Coordinates
-    jacobian: np.ndarray  # of the residuals in the structure's sums
-    structure: Echelon
-    exact: float
-    reference: int | None = None  # what forces are divided by, where their scale is not known
-    commanded: bool = True
 
-
-def _plain_view(problem: Linearised) -> _View:
+def _plain_view(problem: Linearised) -> View:
     coordinates = plain_coordinates(problem.theta, problem.labels)
     exact = _EXACT[str(jnp.asarray(problem.theta).dtype)]
     found = unscaled(echelon(problem.jacobian * coordinates.scales, exact), coordinates.scales)
-    return _View(coordinates, problem.jacobian[:, list(found.independent)], found, exact)
+    return View(coordinates, problem.jacobian[:, list(found.independent)], found, exact)
 
 
-def _physical_view(problem: Linearised, model: Model) -> _View:
+def _physical_view(problem: Linearised, model: Model) -> View:
     exact = _EXACT[str(jnp.asarray(problem.theta).dtype)]
     coordinates = physical_coordinates(problem.unpack, model, problem.theta, problem.labels, exact)
     jacobian = problem.jacobian @ coordinates.inverse
@@ -75,14 +78,18 @@ def _physical_view(problem: Linearised, model: Model) -> _View:
     rows = structural_jacobian(problem.unpack, model, problem.theta, coordinates, kinematics)
     rows = _with_late_effects(rows, jacobian, coordinates)
     structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
-    reference, commanded = reference_force(coordinates, rows, exact, structure), True
+    reference, why = reference_force(coordinates, rows, exact, structure), "unknown-scale-gain"
     if reference is None:
-        reference, commanded = reference_force(coordinates, jacobian, exact, structure), False
+        reference, why = reference_force(coordinates, jacobian, exact, structure), "unknown-scale-undriven"
+    fixed = ()
+    if reference is None:
+        reference, fixed = fixed_scale(coordinates, model, problem.learned)
+        why = "unknown-scale-file"
     if reference is not None:
         coordinates, change = divided(coordinates, reference)
         rows = rows @ change
         structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
-    return _View(coordinates, _in_sums(problem, coordinates, structure), structure, exact, reference, commanded)
+    return View(coordinates, _in_sums(problem, coordinates, structure), structure, exact, reference, why, fixed)
 
 
 def _in_sums(problem: Linearised, coordinates: Coordinates, structure: Echelon) -> np.ndarray:
@@ -110,134 +117,27 @@ def _noise(problem: Linearised, unknowns: int) -> Noise:
     return noise(problem.residuals, problem.joint, problem.sample, problem.segment, unknowns, ordered)
 
 
-def _excited(view: _View, found: Noise) -> tuple[Echelon, np.ndarray]:
+def _excited(view: View, found: Noise) -> tuple[Echelon, np.ndarray]:
     """Which of the structure's sums these data determine better than to their own size, and which had no effect."""
-    sizes = _sizes(view)
+    sizes = view.sizes
     columns = view.jacobian * sizes
     spread = len(columns) / max(found.effective_samples, 1.0)
     least = np.sqrt(found.variance * spread)
-    lengths = np.linalg.norm(columns, axis=0)
-    silent = lengths <= _SILENT * lengths.max(initial=0.0)
+    # Residuals are normalised: a number that changes none by this share of the signal has no effect.
+    silent = np.linalg.norm(columns, axis=0) <= _SILENT * np.sqrt(len(columns))
     return unscaled(echelon(columns, view.exact, least, pivoted=True), sizes), silent
 
 
-def _estimate(problem: Linearised, view: _View, data: Echelon, found: Noise) -> tuple[Echelon, Estimate]:
+def _estimate(problem: Linearised, view: View, data: Echelon, found: Noise) -> tuple[Echelon, Estimate]:
     """The sums that are determined and their covariance; what is lost in their noise is left out of them."""
     own = tuple(view.structure.independent[i] for i in data.independent)
     slopes = view.jacobian[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
     spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None)
     std = spread.std(np.eye(len(own)))[:, None]
-    effect = np.abs(data.mixing) * _sizes(view)[list(data.dependent)]
+    effect = np.abs(data.mixing) * view.sizes[list(data.dependent)]
     data = replace(data, mixing=np.where(effect < LEAK_IN_NOISE * std, 0.0, data.mixing))
     sums = data.rows @ view.structure.rows
     shares = np.abs(sums) * view.coordinates.scales
     sums = np.where(shares < _SILENT * shares.max(axis=1, keepdims=True, initial=0.0), 0.0, sums)
     return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread)
-
-
-def _sizes(view: _View) -> np.ndarray:
-    """The natural size of each of the structure's sums."""
-    return np.max(np.abs(view.structure.rows) * view.coordinates.scales, axis=1, initial=0.0)
-
-
-def _combinations(problem: Linearised, view: _View, model: Model, estimate: Estimate) -> list[Combination]:
-    coordinates, kinematics = view.coordinates, "kinematics" in problem.learned
-    seen = observables(model.robot, coordinates.robot_slopes, kinematics)
-    if view.reference is not None:
-        seen = [divided_observable(each, coordinates, view.reference) for each in seen]
-    if kinematics:
-        return _chosen(coordinates, [*zero_positions(problem, coordinates, model), *seen], estimate, model)
-    rows = [row for row, i in enumerate(estimate.own) if _named(coordinates.entries[i])]
-    return [_sum(coordinates, estimate, row, seen, model) for row in rows]
-
-
-def _named(entry: Coordinate) -> bool:
-    return entry.kind != "other"
-
-
-def _sum(coordinates: Coordinates, estimate: Estimate, row: int, seen: list[Observable], origin: Model) -> Combination:
-    """One of the sums, and the observable that it is."""
-    own, slopes = coordinates.entries[estimate.own[row]], estimate.sums[row]
-    part = [entry for entry, weight in zip(coordinates.entries, slopes, strict=True) if weight]
-    positive = all(entry.positive for entry in part) and bool(np.all(slopes >= 0))
-    found = estimate.interval(float(slopes @ coordinates.values), slopes, positive)
-    text = words.formula(coordinates.entries, slopes, estimate.own[row])
-    meaning = _meaning(slopes * coordinates.scales, seen, coordinates.scales)
-    numbers = found.value, found.std, found.lower, found.upper
-    return Combination(text, own.unit, own.kind, *numbers, meaning, _weighted(coordinates, slopes, origin))
-
-
-def _weighted(coordinates: Coordinates, weights: np.ndarray, origin: Model) -> Callable[[Model], float]:
-    """A sum of coordinates as a function of the model."""
-    part = np.flatnonzero(weights)
-    return lambda model: float(weights[part] @ coordinates.of(model, origin)[part])
-
-
-def _meaning(slopes: np.ndarray, seen: list[Observable], scales: np.ndarray) -> str:
-    """The first observable that is this sum, or a multiple of it."""
-    for each in seen:
-        other = each.slopes * scales
-        factor = float(other @ slopes) / float(slopes @ slopes)
-        if factor and np.linalg.norm(other - factor * slopes) <= LEAK * np.linalg.norm(other):
-            sign = "−" if factor < 0 else ""
-            return f"{sign}{each.name}" + ("" if abs(abs(factor) - 1) < LEAK else f" / {abs(factor):.4g}")
-    return ""
-
-
-def _chosen(coordinates: Coordinates, seen: list[Observable], estimate: Estimate, origin: Model) -> list[Combination]:
-    """Independent quantities in order of simplicity, until there are as many as the data determine."""
-    singles = [_single(coordinates, i, origin) for i, entry in enumerate(coordinates.entries) if _named(entry)]
-    candidates = [each for each in singles if each.kind == "actuator"] + seen
-    candidates += [each for each in singles if each.kind != "actuator"]
-    candidates += [_local(coordinates, estimate, row, origin) for row in range(len(estimate.own))]
-    basis, chosen = np.zeros((len(estimate.own), 0)), []
-    for each in candidates:
-        found = estimate.interval(each.value, each.slopes, each.positive)
-        effect = estimate.uncertainty.root.T @ each.slopes[list(estimate.own)]
-        rest = effect - basis @ (basis.T @ effect)
-        if found.determined and np.linalg.norm(rest) > _NEW * np.linalg.norm(effect):
-            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
-            numbers = found.value, found.std, found.lower, found.upper
-            chosen.append(Combination(each.name, each.unit, each.kind, *numbers, "", each.measure))
-    return chosen
-
-
-def _single(coordinates: Coordinates, i: int, origin: Model) -> Observable:
-    entry = coordinates.entries[i]
-    slopes = np.eye(len(coordinates.entries))[i]
-    name, value = words.formula(coordinates.entries, slopes, i), float(coordinates.values[i])
-    measure = _weighted(coordinates, slopes, origin)
-    return Observable(name, entry.unit, entry.kind, value, slopes, measure, entry.positive)
-
-
-def _local(coordinates: Coordinates, estimate: Estimate, row: int, origin: Model) -> Observable:
-    """A sum that has no simpler form, by its largest terms."""
-    slopes, own = estimate.sums[row], estimate.own[row]
-    sizes = np.abs(slopes) * coordinates.scales
-    large = np.where(sizes >= np.sort(sizes)[-min(3, len(sizes))], slopes, 0.0)
-    entry = coordinates.entries[own]
-    name = words.formula(coordinates.entries, np.where(np.arange(len(slopes)) == own, 1.0, large), own)
-    more = "" if np.count_nonzero(large) >= np.count_nonzero(slopes) else " + …"
-    value, measure = float(slopes @ coordinates.values), _weighted(coordinates, slopes, origin)
-    return Observable(f"{name}{more}", entry.unit, entry.kind, value, slopes, measure)
-
-
-def _unknown(view: _View, data: Echelon, silent: np.ndarray, model: Model) -> list[str]:
-    """What cannot be known from any recording, then what these do not tell."""
-    entries, structure = view.coordinates.entries, view.structure
-    scale, skip = [], view.reference
-    if skip is not None:
-        scale = [words.scale_sentence(entries[skip], view.commanded)]
-    rows = [words.formula(entries, row, own) for row, own in zip(structure.rows, structure.independent, strict=True)]
-    owners = [entries[i] for i in structure.independent]
-    # A joint without a motor has no gain to speak of.
-    driven = np.asarray(model.robot.limits.effort) != 0
-    known = [
-        i == skip or (words.of_a_command(entries[i]) and not driven[entries[i].index]) for i in structure.independent
-    ]
-    return (
-        scale
-        + words.structural_sentences(entries, structure, model.robot, skip)
-        + words.data_sentences(rows, owners, data, silent, known)
-    )

@@ -10,6 +10,8 @@ from jaxtyping import Array, Float
 
 from diffnea.identify.determine.coordinates import value_and_slopes
 from diffnea.identify.determine.covariance import Uncertainty
+from diffnea.identify.determine.friction_profile import FrictionProfile
+from diffnea.identify.notes import Note
 
 # A quantity is determined when directions that are not move it by less than this share of its size,
 LEAK = 1e-6
@@ -34,6 +36,12 @@ class Interval:
     upper: float
     determined: bool = True
 
+    def tells(self, size: float, positive: bool) -> bool:
+        """Whether it says something: narrower than the number's natural size, and off zero where it has to be."""
+        half = (self.upper - self.lower) / 2
+        off_zero = self.lower > 0 or not positive
+        return bool(np.isfinite(half) and half <= max(abs(self.value), size) and off_zero)
+
 
 @dataclass(frozen=True)
 class Combination:
@@ -47,7 +55,13 @@ class Combination:
     lower: float
     upper: float
     meaning: str = ""  # what it is otherwise, as an entry of the mass matrix
+    base: bool = False  # a base parameter: a sum of links' numbers, for calculations more than for reading
     measure: Callable[[Any], float] = field(default=lambda model: float("nan"), repr=False, compare=False)
+
+    @property
+    def interval(self) -> Interval:
+        """The numbers alone."""
+        return Interval(self.value, self.std, self.lower, self.upper)
 
     def of(self, model: Any) -> float:
         """The same quantity of another model, as the one the fit started from."""
@@ -56,7 +70,8 @@ class Combination:
     def to_dict(self) -> dict[str, Any]:
         """For JSON; what is not finite is None."""
         numbers = {name: _finite(getattr(self, name)) for name in ("value", "std", "lower", "upper")}
-        return {"formula": self.formula, "unit": self.unit, "kind": self.kind, **numbers, "meaning": self.meaning}
+        words = {"formula": self.formula, "unit": self.unit, "kind": self.kind}
+        return {**words, **numbers, "meaning": self.meaning, "base": self.base}
 
 
 @dataclass(frozen=True)
@@ -94,7 +109,7 @@ class Identifiability:
     """What the data determine and what they do not; `print` it for a table."""
 
     combinations: tuple[Combination, ...]
-    unknown: tuple[str, ...]  # what cannot be known, a sentence each
+    unknown: tuple[Note, ...]  # what cannot be known, and why
     rank: int  # how many independent numbers these data determine
     structural_rank: int  # how many any recording of the joints could
     unknowns: int  # how many are learned
@@ -103,6 +118,7 @@ class Identifiability:
     estimate: Estimate = field(repr=False)
     theta: Float[np.ndarray, " p"] = field(repr=False)
     unpack: Callable[[Float[Array, " p"]], Any] = field(repr=False)
+    friction: tuple[FrictionProfile, ...] = field(default=(), repr=False)  # by profiles, one a joint that has some
 
     @property
     def directions(self) -> Float[np.ndarray, "d p"]:
@@ -127,7 +143,7 @@ class Identifiability:
             "noise_variance": _finite(self.noise_variance),
             "effective_samples": _finite(self.effective_samples),
             "combinations": [combination.to_dict() for combination in self.combinations],
-            "unknown": list(self.unknown),
+            "unknown": list(map(str, self.unknown)),
         }
 
     def __str__(self) -> str:
@@ -139,7 +155,7 @@ def _finite(number: float) -> float | None:
 
 
 def _table(found: Identifiability) -> list[str]:
-    kinds = [each.kind for each in found.combinations]
+    kinds = [each.kind for each in found.combinations if each.base or each.kind in ("actuator", "kinematics")]
     counted = [f"{kinds.count(kind)} {word}" for kind, word in _KINDS.items() if kind in kinds]
     head = f"{found.rank} of {found.unknowns} learned numbers are determined"
     head += f": {', '.join(counted)}" if counted else ""

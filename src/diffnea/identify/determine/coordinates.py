@@ -10,13 +10,15 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import kernels
+from diffnea.actuators.base import Role
 from diffnea.identify.determine.base_parameters import echelon
 from diffnea.robot import Robot
 
+# Symbol, unit, moment, and whether it cannot be negative.
 _INERTIAL = (
-    ("m", "kg"),
-    *((f"m·c_{axis}", "kg·m") for axis in "xyz"),
-    *((f"J_{axes}", "kg·m²") for axes in ("xx", "xy", "yy", "xz", "yz", "zz")),
+    ("m", "kg", 0, True),
+    *((f"m·c_{axis}", "kg·m", 1, False) for axis in "xyz"),
+    *((f"J_{axes}", "kg·m²", 2, axes[0] == axes[1]) for axes in ("xx", "xy", "yy", "xz", "yz", "zz")),
 )
 _PLACEMENT = (*((axis, "m") for axis in "xyz"), *((f"turn_{axis}", "rad") for axis in "xyz"))
 _FREEDOMS = {"inertia": 10, "kinematics": 6}
@@ -34,6 +36,10 @@ class Coordinate:
     kind: str  # "inertia", "armature", "kinematics", "actuator" or "other"
     unit: str
     per: str = ""  # what it is divided by
+    positive: bool = False  # it cannot be negative
+    moment: int = -1  # of a body's numbers: 0 its mass, 1 a first, 2 a second moment
+    role: Role = Role.OTHER  # of an actuator's coefficients
+    turns: bool = True  # its joint turns, and does not slide
 
     @property
     def name(self) -> str:
@@ -41,10 +47,9 @@ class Coordinate:
         return f"{self.symbol}({self.owner})" if self.owner else self.symbol
 
     @property
-    def positive(self) -> bool:
-        """Whether it cannot be negative."""
-        rubs = self.kind == "actuator" and any(word in self.symbol for word in ("friction", "Stribeck", "delay"))
-        return self.symbol in ("m", "J_xx", "J_yy", "J_zz", "armature") or rubs
+    def is_force(self) -> bool:
+        """Whether it is in proportion to forces, at given motion and command."""
+        return self.kind in ("inertia", "armature") or (self.kind == "actuator" and self.role.is_force)
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,19 @@ def robot_coordinates(robot: Robot) -> list[Coordinate]:
     """What stands in `robot_vector`."""
     links, joints = list(enumerate(robot.link_names)), list(enumerate(robot.joint_names))
     units = ["kg·m²" if turns else "kg" for turns in robot.tree.revolute]
-    inertia = [Coordinate(symbol, link, i, "inertia", unit) for i, link in links for symbol, unit in _INERTIAL]
-    rotors = [Coordinate("armature", joint, i, "armature", units[i]) for i, joint in joints]
-    slides = [Coordinate(s, joint, i, "kinematics", unit) for i, joint in joints for s, unit in _PLACEMENT[:3]]
+    inertia = [
+        Coordinate(symbol, link, i, "inertia", unit, positive=positive, moment=moment)
+        for i, link in links
+        for symbol, unit, moment, positive in _INERTIAL
+    ]
+    turning = robot.tree.revolute
+    rotors = [
+        Coordinate("armature", joint, i, "armature", units[i], positive=True, turns=bool(turning[i]))
+        for i, joint in joints
+    ]
+    slides = [
+        Coordinate(s, joint, i, "kinematics", unit, turns=False) for i, joint in joints for s, unit in _PLACEMENT[:3]
+    ]
     turns = [Coordinate(s, joint, i, "kinematics", unit) for i, joint in joints for s, unit in _PLACEMENT[3:]]
     return inertia + rotors + slides + turns
 
@@ -99,11 +114,13 @@ def actuator_vector(actuator: Any) -> Float[Array, " a"]:
 
 def actuator_coordinates(robot: Robot, actuator: Any) -> list[Coordinate]:
     """What stands in `actuator_vector`."""
-    return [
-        Coordinate(quantity.name, joint, i, "actuator", quantity.unit_of(bool(robot.tree.revolute[i])))
-        for quantity in actuator.physical()
-        for i, joint in enumerate(robot.joint_names)
-    ]
+    found = []
+    for quantity in actuator.physical():
+        for i, joint in enumerate(robot.joint_names):
+            turns = bool(robot.tree.revolute[i])
+            facts = {"positive": quantity.positive, "role": quantity.role, "turns": turns}
+            found.append(Coordinate(quantity.name, joint, i, "actuator", quantity.unit_of(turns), **facts))
+    return found
 
 
 def physical_vector(model: Any, reference: Robot) -> Float[Array, " v"]:
@@ -202,14 +219,14 @@ def _scales(entries: list[Coordinate], values: np.ndarray, robot: Robot) -> np.n
 
     def size(i: int, entry: Coordinate) -> float:
         if entry.kind == "inertia":
-            extent = {"m": mass, "J": moment}.get(entry.symbol.split("_")[0], np.sqrt(mass * moment))
-            return float(extent[entry.index])
+            return float((mass, np.sqrt(mass * moment), moment)[entry.moment][entry.index])
         if entry.kind == "armature":
-            return float(max(values[i], moment.mean() if entry.unit == "kg·m²" else mass.mean()))
+            return float(max(values[i], moment.mean() if entry.turns else mass.mean()))
         if entry.kind == "kinematics":
-            return length if entry.unit == "m" else 1.0
+            return 1.0 if entry.turns else length
         like = max(abs(values[k]) for k, other in enumerate(entries) if other.symbol == entry.symbol)
-        typical = 1e-2 * force * (length if "N·m" in entry.unit else 1.0) if entry.unit.startswith("N") else 1e-9
+        rubs = entry.role.is_force and not entry.role.of_command
+        typical = 1e-2 * force * (length if entry.turns else 1.0) if rubs else 1e-9
         return float(max(abs(values[i]), 0.1 * like, typical))
 
     return np.array([size(i, entry) for i, entry in enumerate(entries)])

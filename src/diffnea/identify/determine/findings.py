@@ -8,13 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from diffnea import parameters
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Combination, Identifiability
 from diffnea.identify.determine.table import Table, table
+from diffnea.identify.notes import Note, note
 from diffnea.identify.precision import double_precision
-from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.linearised import Linearised, Motion
 from diffnea.identify.problem.residuals import Form, linear_rows
 from diffnea.identify.problem.rows import Rows
+from diffnea.identify.problem.torque_effect import TorqueEffect
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.models import Model
 
@@ -28,7 +31,7 @@ class Knowledge:
 
     table: Table
     identifiable: tuple[Combination, ...]
-    unknown: tuple[str, ...]
+    unknown: tuple[Note, ...]
     counts: dict[str, int] | None = None  # how many numbers are learned, determined, and could be by any recording
     analysis: Identifiability | None = field(default=None, repr=False)
 
@@ -37,9 +40,9 @@ def knowledge(before: Any, model: Any, learned: tuple[str, ...], problem: Callab
     """The analysis of a fit at its solution; None where there is no fit."""
     with double_precision():
         if not isinstance(before, Model):
-            return Knowledge(Table(()), (), ("which physical quantities are behind it: a network has none",))
+            return Knowledge(Table(()), (), (note("unknown-any-network"),))
         if problem is None:
-            return Knowledge(table(before, before, learned, None), (), ("anything: there is no fit",))
+            return Knowledge(table(before, before, learned, None), (), (note("unknown-no-fit"),))
         analysis = analyse(problem())
         rows = table(before, model, learned, analysis)
         counts = {name: getattr(analysis, name) for name in ("unknowns", "rank", "structural_rank")}
@@ -51,7 +54,7 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
     leaves, structure, masks = free.nameless()
     form = Form.of("acceleration" if loss == "trajectory" else loss, structure, masks)
     most = max(1, MOST_ANALYSED // (free.size * data[0].weight.shape[1]))
-    parts, before = [], 0
+    parts, counts, before = [], [], 0
     for rows in data:
         batch, low_pass = rows.pieces(most)[0]
         residual, jacobian = (
@@ -59,8 +62,11 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
         )
         row, joint = np.nonzero(rows.weight[: len(residual)])
         parts.append((residual[row, joint], jacobian[row, joint], joint, rows.sample[row], rows.segment[row] + before))
+        counts.append(len(residual))
         before += int(rows.segment[-1]) + 1
     residual, jacobian, joint, sample, segment = map(np.concatenate, zip(*parts, strict=True))
+    model = free.model(jnp.asarray(theta))
+    effect = TorqueEffect(model, form.loss, tuple(data), tuple(counts)) if isinstance(model, Model) else None
     return Linearised(
         theta=np.asarray(theta),
         jacobian=jacobian,
@@ -72,4 +78,16 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
         unpack=free.model,
         learned=free.learned,
         dt=data[0].dt,
+        zeros=_zeros(free),
+        motion=Motion.of(data),
+        effect=effect,
     )
+
+
+def _zeros(free: Unknowns) -> dict[int, int]:
+    """Where in θ the zero position of each joint stands, of those that are learned."""
+    if not isinstance(free.tree, tuple):
+        return {}
+    numbered = parameters.unpack(free.tree, free.masks, jnp.arange(free.size, dtype=float))[0].zero
+    mask = np.broadcast_to(np.asarray(free.masks[0].zero), np.shape(numbered))
+    return {int(j): int(numbered[j]) for j in np.flatnonzero(mask)}

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.batches import gravity_torque, mass_matrix
+from diffnea.identify.determine.coordinates import Coordinates
 from diffnea.identify.determine.structure import torque_slopes
 from diffnea.robot import Robot
 
@@ -26,6 +27,45 @@ class Observable:
     slopes: Float[np.ndarray, " k"]
     measure: Callable[[Any], float]  # the same of another model
     positive: bool = False
+    meaning: str = ""  # what it is otherwise
+
+
+def readable(
+    robot: Robot,
+    coordinates: Coordinates,
+    kinematics: bool,
+    pose: Float[np.ndarray, " n"],
+    label: str,
+) -> list[Observable]:
+    """What an engineer reads first: the inertia that each joint feels and the torque that holds it, at one pose.
+
+    Then the mass of all links. What no learned number moves is left out.
+    """
+    entries, torques = _slopes(robot, pose[None], coordinates.robot_slopes, kinematics)
+    mass, gravity = np.asarray(mass_matrix(robot, pose), float), np.asarray(gravity_torque(robot, pose), float)
+    still_mass, still_gravity = _constant(robot)
+    where = f"at q = ({', '.join(f'{value:g}' for value in pose)})"
+    found, held = [], []
+    for i, joint in enumerate(robot.joint_names):
+        at, note = ("", "") if still_mass[i, i] else (f", {label}", f" {where}")
+        measure = _measure(mass_matrix, pose, (i, i))
+        facts = _unit(robot, i, i), "inertia", float(mass[i, i]), entries[0, i, i], measure, True
+        found.append(Observable(f"inertia felt by {joint}{at}", *facts, f"M[{joint}, {joint}]{note}"))
+        at, note = ("", "") if still_gravity[i] else (f", {label}", where)
+        unit, measure = "N·m" if robot.tree.revolute[i] else "N", _measure(gravity_torque, pose, (i,))
+        facts = unit, "gravity", float(gravity[i]), torques[0, i], measure, False
+        held.append(Observable(f"gravity at {joint}{at}", *facts, note))
+    found += held
+    masses = np.array([entry.moment == 0 for entry in coordinates.entries], bool)
+    if masses.sum() == robot.num_links:
+        total = float(np.sum(np.asarray(robot.inertia.mass, float)))
+        found.append(Observable("mass of all links", "kg", "inertia", total, masses.astype(float), _total, True))
+    size = [np.linalg.norm(each.slopes * coordinates.scales) for each in found]
+    return [each for each, moves in zip(found, size, strict=True) if moves > _CONSTANT * max(size)]
+
+
+def _total(model: Any) -> float:
+    return float(np.sum(np.asarray(model.robot.inertia.mass, float)))
 
 
 def observables(robot: Robot, robot_slopes: Float[np.ndarray, "z k"], kinematics: bool) -> list[Observable]:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.actuators.base import Role
 from diffnea.identify.determine.base_parameters import Echelon
-from diffnea.identify.determine.coordinates import Coordinate, Coordinates, physical_vector
+from diffnea.identify.determine.coordinates import Coordinates, physical_vector
 from diffnea.identify.determine.observables import Observable
-
-_GAINS = ("command gain", "torque per volt")
-_LIMITS = ("saturation",)
+from diffnea.models import Model
 
 
 def reference_force(
@@ -29,20 +28,35 @@ def reference_force(
         return None
     terms = zip(structure.independent, np.count_nonzero(structure.rows, axis=1), strict=True)
     alone = np.isin(np.arange(len(apart)), [i for i, count in terms if count == 1])
-    gains = np.array([each.symbol in _GAINS for each in coordinates.entries], bool)
+    gains = np.array([each.role is Role.GAIN for each in coordinates.entries], bool)
     positive = np.array([each.positive for each in coordinates.entries], bool)
     eligible = next((kind for kind in (gains, alone & positive, alone) if np.any(apart * kind)), None)
     return None if eligible is None else int(np.argmax(apart * eligible))
 
 
+def fixed_scale(coordinates: Coordinates, model: Model, learned: tuple[str, ...]) -> tuple[int | None, tuple[str, ...]]:
+    """A gain to divide by where only numbers of the robot file set the scale of forces, and their names.
+
+    With all gains, inertias and friction learned, a common factor on them changes nothing but what is not learned
+    weighs more or less: the rotors of the file.
+    """
+    entries, robot = coordinates.entries, model.robot
+    gains = {entry.index: i for i, entry in enumerate(entries) if entry.role is Role.GAIN}
+    masses = {entry.index for entry in entries if entry.moment == 0}
+    driven = np.flatnonzero(np.asarray(robot.limits.effort) != 0)
+    rotors = np.flatnonzero(np.asarray(robot.armature, float) > 0)
+    if "armature" in learned or not len(rotors) or len(masses) < robot.num_links:
+        return None, ()
+    if not gains or not set(map(int, driven)) <= set(gains):
+        return None, ()
+    sizes = [abs(coordinates.values[i]) for i in gains.values()]
+    names = tuple(f"the armature of {robot.joint_names[j]}" for j in rotors)
+    return list(gains.values())[int(np.argmax(sizes))], names
+
+
 def _forces(coordinates: Coordinates) -> np.ndarray:
     """Which numbers are proportional to forces at given motion and command."""
-    return np.array([_is_force(entry) for entry in coordinates.entries], bool)
-
-
-def _is_force(entry: Coordinate) -> bool:
-    driven = entry.symbol in (*_GAINS, *_LIMITS) or entry.unit.startswith("N")
-    return entry.kind in ("inertia", "armature") or (entry.kind == "actuator" and driven)
+    return np.array([entry.is_force for entry in coordinates.entries], bool)
 
 
 def divided(coordinates: Coordinates, reference: int) -> tuple[Coordinates, Float[np.ndarray, "k k"]]:

@@ -15,13 +15,10 @@ from diffnea.robot import Robot
 def zero_positions(problem: Linearised, coordinates: Coordinates, model: Model) -> list[Observable]:
     """By how much each joint's zero moved from where the robot file has it; empty where none was learned."""
     found, robot = [], model.robot
-    for i, joint in enumerate(robot.joint_names):
-        label = f"{joint} zero"  # as `parameters.labels` names these numbers of θ, which start at 0
-        if label in problem.labels:
-            k = problem.labels.index(label)
-            value, slopes, unit = float(problem.theta[k]), coordinates.inverse[k], _unit(robot, i)
-            name, measure = f"zero position of {joint}", _measure(robot, i, value)
-            found.append(Observable(name, unit, "kinematics", value, slopes, measure))
+    for i, k in problem.zeros.items():
+        value, slopes, unit = float(problem.theta[k]), coordinates.inverse[k], _unit(robot, i)
+        name, measure = f"zero position of {robot.joint_names[i]}", _measure(robot, i, value)
+        found.append(Observable(name, unit, "kinematics", value, slopes, measure))
     return found
 
 

@@ -22,7 +22,7 @@ from diffnea.identify.judge.assess import Metrics
 from diffnea.identify.judge.held_out import HeldOut, from_arrays, to_arrays
 from diffnea.identify.judge.score import Score
 from diffnea.identify.judge.verdict import Verdict
-from diffnea.identify.notes import Note
+from diffnea.identify.notes import Note, note
 from diffnea.identify.precision import double_precision
 from diffnea.identify.result import Fit
 from diffnea.models import Model
@@ -86,7 +86,7 @@ def _content(fit: Fit, model: Any) -> dict[str, Any]:
         "metrics": _plain(fit.metrics.to_dict()),
         "table": _plain(known.table.to_dicts()),
         "identifiable": _plain([each.to_dict() for each in known.identifiable]),
-        "unknown": list(known.unknown),
+        "unknown": _plain([each.to_dict() for each in known.unknown]),
         "counts": known.counts,
         "notes": [each.to_dict() for each in fit.notes],
         "loss": _plain(fit.loss),
@@ -154,7 +154,7 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
     metrics = {name: part and _score(_number(part)) for name, part in content["metrics"].items()}
     table = restored(_number(content["table"]))
     combinations = tuple(Combination(**_nan(_number(each))) for each in content["identifiable"])
-    known = Knowledge(table, combinations, tuple(content["unknown"]), content.get("counts"))
+    known = Knowledge(table, combinations, tuple(_note(each) for each in content["unknown"]), content.get("counts"))
     model = modules.unpack(content["model"], arrays)
     return Fit(
         model=model,
@@ -163,7 +163,7 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
         verdict=_verdict(content),
         loss=_number(content["loss"]),
         history=tuple(_number(content["history"])),
-        notes=tuple(Note.from_dict(_number(each)) for each in content["notes"]),
+        notes=tuple(map(_note, content["notes"])),
         config=content["config"],
         knowledge=lambda: known,
     )
@@ -173,6 +173,11 @@ def _verdict(content: dict[str, Any]) -> Verdict:
     """With the codes of its reasons; folders of older versions have the words alone."""
     words, notes = content["reasons"], content.get("reason_notes")
     return Verdict(content["verdict"], words if notes is None else [Note.from_dict(_number(each)) for each in notes])
+
+
+def _note(each: Any) -> Note:
+    """As it was stored; older folders have sentences only."""
+    return note("said", said=each) if isinstance(each, str) else Note.from_dict(_number(each))
 
 
 def _nan(each: dict[str, Any]) -> dict[str, Any]:

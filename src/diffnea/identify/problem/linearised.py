@@ -1,11 +1,41 @@
 """Linearised: a fitted problem at its solution, everything that an analysis of what the data determine needs."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
+
+from diffnea.identify.problem.rows import Rows
+from diffnea.identify.problem.torque_effect import TorqueEffect
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What the joints did in the data: where they were, how well that was read, and whether they were commanded."""
+
+    lower: Float[np.ndarray, " n"]
+    upper: Float[np.ndarray, " n"]
+    noise: Float[np.ndarray, " n"]  # standard deviation of a reading
+    commanded: Bool[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, data: Sequence[Rows]) -> "Motion":
+        """Of all samples."""
+        q, u = (np.concatenate([np.asarray(getattr(rows.batch, key)) for rows in data]) for key in ("q", "u"))
+        noise = np.max([np.zeros(q.shape[1]) if rows.noise is None else rows.noise for rows in data], axis=0)
+        return cls(q.min(axis=0), q.max(axis=0), noise, np.any(u != 0, axis=(0, 1)))
+
+    @property
+    def middle(self) -> Float[np.ndarray, " n"]:
+        """The pose in the middle of the motion, rounded so that it can be written down."""
+        return np.round((self.lower + self.upper) / 2, 2)
+
+    @property
+    def moved(self) -> Bool[np.ndarray, " n"]:
+        """Whether a joint went farther than noise reaches: to six standard deviations, with next to certainty."""
+        return self.upper - self.lower > np.maximum(6 * self.noise, 1e-12)
 
 
 @dataclass(frozen=True)
@@ -26,3 +56,6 @@ class Linearised:
     unpack: Callable[[Float[Array, " p"]], Any]
     learned: tuple[str, ...]  # parts: any of inertia, kinematics, actuator
     dt: float | None
+    zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
+    motion: Motion | None = None
+    effect: TorqueEffect | None = None  # the data behind it, where torques can be tried on them

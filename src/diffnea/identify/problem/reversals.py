@@ -13,12 +13,9 @@ from jaxtyping import Bool, Float
 
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ProblemOptions
-from diffnea.identify.problem.tracks import Split, Track
+from diffnea.identify.problem.tracks import Split, Track, position_noise
 from diffnea.models import Model
 from diffnea.robot import Robot
-
-# Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
-_DIFFERENCES, _OF_NOISE = 4, 70.0
 
 
 @dataclass(frozen=True)
@@ -85,10 +82,7 @@ def _reversals(track: Track, turns: Float[np.ndarray, "m n"], options: ProblemOp
     change = np.zeros(velocity.shape, bool)
     change[1:] = np.sign(velocity[1:]) != np.sign(velocity[:-1])
     change[:-1] |= change[1:]
-    quick = np.diff(track.measured @ turns.T, _DIFFERENCES, axis=0)
-    noise = np.sqrt(np.mean(quick**2, axis=0) / _OF_NOISE) if len(quick) else np.zeros(len(turns))
-    # At slow rates differences are motion too: there is no more noise than smoothing has found.
-    noise = np.minimum(noise, np.abs(turns) @ (track.noise * track.q.std(0)))
+    noise = position_noise(track, turns)
     # White noise of positions, low-passed at f and differentiated: σ² ∫ (2π ν)² 2 dt dν up to f.
     error = noise * 2 * np.pi * np.sqrt(2 * dt * little.wide**3 / 3)
     return change | (np.abs(velocity) < options.known_sign * error)

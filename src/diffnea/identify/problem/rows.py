@@ -82,6 +82,7 @@ class Rows:
     sample: Int[np.ndarray, " row"]  # index in time within the recording
     segment: Int[np.ndarray, " row"]  # which recording
     dt: float | None  # time between rows
+    noise: Float[np.ndarray, " n"] | None = None  # of positions as they were read, its standard deviation
 
     @property
     def weight(self) -> Float[np.ndarray, "row n"]:

@@ -20,6 +20,8 @@ VALIDATION = 0.2  # of what is left
 LEAST_LEFT = 0.5
 # States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.
 ENOUGH = 0.5 * np.pi
+# Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
+DIFFERENCES, OF_NOISE = 4, 70.0
 
 
 @dataclass(frozen=True)
@@ -214,8 +216,20 @@ def equations(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"
     found = []
     for rate, group in groups.items():
         rows = _filtered(group, late, weight) if rate else None
-        found.append(rows or plain(batch(group, late, weight), list(map(len, group)), group[0].dt))
+        rows = rows or plain(batch(group, late, weight), list(map(len, group)), group[0].dt)
+        noise = np.max([position_noise(track, np.eye(track.q.shape[1])) for track in group], axis=0)
+        found.append(replace(rows, noise=noise))
     return tuple(found)
+
+
+def position_noise(track: Track, turns: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " m"]:
+    """The standard deviation of a reading of sums of positions, in rad or m; 0 where derivatives were given."""
+    quick = np.diff(track.measured @ turns.T, DIFFERENCES, axis=0)
+    if track.terms is None or not len(quick):
+        return np.zeros(len(turns))
+    # At slow rates differences are motion too: there is no more noise than smoothing has found.
+    most = np.abs(turns) @ (track.noise * track.q.std(0))
+    return np.minimum(np.sqrt(np.mean(quick**2, axis=0) / OF_NOISE), most)
 
 
 def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -> Rows | None:
