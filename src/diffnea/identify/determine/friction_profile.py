@@ -37,7 +37,8 @@ class FrictionProfile:
     joint: int
     intervals: dict[Role, tuple[float, float]]
     best: dict[Role, float]
-    better: float  # how far the best curve's misfit lies below the fitted one's, in units of the threshold
+    better: float  # how far the best curves' misfit lies below the fitted one's, in units of the threshold
+    slack: float  # the threshold as a share of the misfit
 
 
 def friction_profiles(
@@ -232,7 +233,8 @@ class _Curves:
         value = np.append(_solved(self.products, self.chosen)[0], 0.0)[:3]
         best = {role: float(weights @ value) for role, weights in _WEIGHTS.items()}
         best[Role.STRIBECK_VELOCITY] = float(self.velocities[int(np.argmin(self.misfit))])
-        return FrictionProfile(joint, intervals, best, (fitted - self.lowest) / threshold if threshold > 0 else 0.0)
+        better = (fitted - self.lowest) / threshold if threshold > 0 else 0.0
+        return FrictionProfile(joint, intervals, best, better, threshold / max(self.lowest, 1e-300))
 
     def _velocity(self, level: float) -> tuple[float, float]:
         """The Stribeck velocities below the level; open where the grid ends, and where no peak is as good."""

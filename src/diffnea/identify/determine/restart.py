@@ -1,0 +1,114 @@
+"""A fit once more from the friction that its profiles prefer: a search of θ seldom finds a narrow Stribeck curve."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from diffnea import parameters
+from diffnea.actuators import AbstractActuator, Combined, Stribeck
+from diffnea.actuators.base import Role
+from diffnea.actuators.coefficients import raw_of
+from diffnea.identify.determine.covariance import noise
+from diffnea.identify.determine.findings import linearised
+from diffnea.identify.determine.friction_profile import CURVE, FrictionProfile, friction_profiles
+from diffnea.identify.problem.residuals import problem
+from diffnea.identify.problem.rows import Rows
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.identify.solve.levenberg_marquardt import minimise
+from diffnea.models import FeedForward
+
+_ITERATIONS = 60
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """Another minimum: θ, its loss, and the joints whose friction took another curve."""
+
+    theta: Float[np.ndarray, " p"]
+    loss: float
+    joints: tuple[int, ...]
+
+
+def restarted(
+    free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str, before: float
+) -> Restarted | None:
+    """The fit from the best curves, if it is as good as the one before up to noise; None where it is not.
+
+    `before` is the loss of θ. Of two fits that are as good, the one whose static friction is not below kinetic counts.
+    """
+    places = curve_places(free)
+    joints = [j for j in range(free.num_joints) if all(places[role][j] >= 0 for role in CURVE)] if places else []
+    if not joints:
+        return None
+    profiles = _profiles(free, data, theta, loss, places, joints)
+    start = np.array(theta)
+    for each in profiles:
+        for role, value in each.best.items():
+            start[places[role][each.joint]] = _raw(role, value)
+    whole = problem(loss, free, data, 1)
+    run = minimise(whole, start[None], _ITERATIONS)
+    lost = float(run.loss[0])
+    expected = all(_is_expected(run.theta[0], places, j) for j in joints)
+    was = all(_is_expected(theta, places, j) for j in joints)
+    slack = max(each.slack for each in profiles) if expected and not was else 0.0
+    if not np.isfinite(lost) or lost >= before * (1 + slack) * (1 - 1e-9):
+        return None
+    curved = [np.array([places[role][j] for role in CURVE]) for j in joints]
+    moved = [j for j, own in zip(joints, curved, strict=True) if np.abs(run.theta[0][own] - theta[own]).max() > 1e-3]
+    return Restarted(run.theta[0], lost, tuple(moved))
+
+
+def _profiles(
+    free: Unknowns,
+    data: Sequence[Rows],
+    theta: Float[np.ndarray, " p"],
+    loss: str,
+    places: dict[Role, Int[np.ndarray, " n"]],
+    joints: list[int],
+) -> list[FrictionProfile]:
+    linear = linearised(free, data, theta, loss)
+    assert linear.effect is not None
+    own = np.zeros(free.size, bool)
+    own[[places[role][j] for role in CURVE for j in joints]] = True
+    model = free.model(jnp.asarray(theta))
+    fitted = {each.role: np.asarray(each.values, float) for each in model.actuator.physical() if each.role in CURVE}
+    ordered = linear.dt is not None
+    found = noise(linear.residuals, linear.joint, linear.sample, linear.segment, free.size, ordered)
+    return friction_profiles(linear, linear.effect, linear.jacobian[:, ~own], fitted, joints, found)
+
+
+def curve_places(free: Unknowns) -> dict[Role, Int[np.ndarray, " n"]]:
+    """Where in θ the coefficients of each joint's Stribeck curve stand, −1 where not learned; empty without one."""
+    if isinstance(free.tree, FeedForward):
+        return {}
+    masks = jnp.arange(free.size, dtype=float)
+    numbered, chosen = parameters.unpack(free.tree, free.masks, masks)[1], free.masks[1]
+    pairs = zip(_parts(numbered), _parts(chosen), strict=True)
+    curve = next(((part, mask) for part, mask in pairs if isinstance(part, Stribeck)), None)
+    if curve is None:
+        return {}
+    leaves = {Role.STATIC: "raw_static", Role.KINETIC: "raw_kinetic", Role.VISCOUS: "raw_viscous"}
+    leaves[Role.STRIBECK_VELOCITY] = "raw_shape"
+    part, mask = curve
+    return {
+        role: np.where(np.asarray(getattr(mask, name)), np.asarray(getattr(part, name)), -1).astype(int)
+        for role, name in leaves.items()
+    }
+
+
+def _parts(actuator: AbstractActuator) -> tuple[AbstractActuator, ...]:
+    return actuator.parts if isinstance(actuator, Combined) else (actuator,)
+
+
+def _raw(role: Role, value: float) -> float:
+    """The entry of θ that stands for a coefficient."""
+    wanted = 1 / max(value, 1e-9) ** 2 if role is Role.STRIBECK_VELOCITY else max(value, 0.0)
+    return float(raw_of(jnp.asarray(wanted)))
+
+
+def _is_expected(theta: Float[np.ndarray, " p"], places: dict[Role, Int[np.ndarray, " n"]], joint: int) -> bool:
+    """Whether static friction is not below kinetic; raw numbers are in the same order."""
+    return bool(theta[places[Role.STATIC][joint]] >= theta[places[Role.KINETIC][joint]] - 1e-9)
