@@ -15,6 +15,13 @@ class ProblemOptions:
     known_sign: float = 2.0
     # Share of a joint's rows that stays whatever it does: with fewer, numbers rest on a few moments of the motion.
     least_rows: float = 0.3
+    # Kept back for the verdict: of recordings, and of samples without order. A quarter tells errors to some percent.
+    held_back: float = 0.25
+    held_back_samples: float = 0.2
+    # Of the rest, what chooses between starts.
+    validation: float = 0.2
+    # A low-pass that leaves less than this share of the samples, for want of neighbours, is not used.
+    least_filtered: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,16 @@ class FrictionOptions:
 @dataclass(frozen=True)
 class DetermineOptions:
     """What the data determine."""
+
+    # Cosines of the HAC covariance are slow against the residuals' memory: this many memories in a half wave. Fewer
+    # take correlation for independence, more leave fewer cosines and wider intervals.
+    memories: float = 4.0
+    # Cosines at least: fewer make Student's quantile larger than 2.8.
+    fewest_cosines: int = 4
+    # Correlations of stationary noise count up to this many memories, less and less.
+    trusted_memories: float = 4.0
+    # A quantity is determined when what is not moves it by less than this share of its standard deviation.
+    leak: float = 0.3
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.identify.determine.base_parameters import Echelon, echelon, unscaled
-from diffnea.identify.determine.combinations import LEAK_IN_NOISE, Estimate, Identifiability
+from diffnea.identify.determine.combinations import Estimate, Identifiability
 from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.determine.covariance import Noise, noise, uncertainty
 from diffnea.identify.determine.friction_profile import CURVE, FrictionProfile, friction_profiles
@@ -14,22 +14,24 @@ from diffnea.identify.determine.quantities import Parts, quantities
 from diffnea.identify.determine.ratios import divided, fixed_scale, reference_force
 from diffnea.identify.determine.structure import structural_jacobian
 from diffnea.identify.determine.view import View
+from diffnea.identify.options import DetermineOptions
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model
 
+_DEFAULT = DetermineOptions()
 # Columns closer than this to a sum of others are that sum: exact derivatives differ from it by rounding only.
 _EXACT = {"float64": 1e-7, "float32": 3e-3}
 # A parameter with less effect than this share of the largest has none.
 _SILENT = 1e-10
 
 
-def analyse(problem: Linearised) -> Identifiability:
+def analyse(problem: Linearised, options: DetermineOptions = _DEFAULT) -> Identifiability:
     """What a fit's data determine, with intervals, and what they do not, in words."""
     model = problem.unpack(jnp.asarray(problem.theta))
     view = _physical_view(problem, model) if isinstance(model, Model) else _plain_view(problem)
     found = _noise(problem, len(view.structure.independent))
     data, silent = _excited(view, found)
-    data, estimate = _estimate(problem, view, data, found)
+    data, estimate = _estimate(problem, view, data, found, options)
     friction, combinations, unknown = (), (), ()
     if isinstance(model, Model):
         friction = () if view.reference is not None else tuple(_friction(problem, view, model, found))
@@ -58,9 +60,13 @@ def _friction(problem: Linearised, view: View, model: Model, found: Noise) -> li
     if problem.effect is None or not joints:
         return []
     own = np.array([entry.role in CURVE and entry.index in joints for entry in entries], bool)
-    rest = (view.jacobian * view.sizes)[:, ~own]
     fitted = {each.role: np.asarray(each.values, float) for each in model.actuator.physical() if each.role in CURVE}
-    return friction_profiles(problem, problem.effect, rest, fitted, joints, found)
+    equations = problem.equations
+    if equations is not problem:
+        found = _noise(equations, len(view.structure.independent))
+    assert equations.effect is not None
+    rest = (_in_sums(equations, view.coordinates, view.structure) * view.sizes)[:, ~own]
+    return friction_profiles(equations, equations.effect, rest, fitted, joints, found)
 
 
 def _plain_view(problem: Linearised) -> View:
@@ -128,16 +134,18 @@ def _excited(view: View, found: Noise) -> tuple[Echelon, np.ndarray]:
     return unscaled(echelon(columns, view.exact, least, pivoted=True), sizes), silent
 
 
-def _estimate(problem: Linearised, view: View, data: Echelon, found: Noise) -> tuple[Echelon, Estimate]:
+def _estimate(
+    problem: Linearised, view: View, data: Echelon, found: Noise, options: DetermineOptions
+) -> tuple[Echelon, Estimate]:
     """The sums that are determined and their covariance; what is lost in their noise is left out of them."""
     own = tuple(view.structure.independent[i] for i in data.independent)
     slopes = view.jacobian[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
-    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None)
+    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options)
     std = spread.std(np.eye(len(own)))[:, None]
     effect = np.abs(data.mixing) * view.sizes[list(data.dependent)]
-    data = replace(data, mixing=np.where(effect < LEAK_IN_NOISE * std, 0.0, data.mixing))
+    data = replace(data, mixing=np.where(effect < options.leak * std, 0.0, data.mixing))
     sums = data.rows @ view.structure.rows
     shares = np.abs(sums) * view.coordinates.scales
     sums = np.where(shares < _SILENT * shares.max(axis=1, keepdims=True, initial=0.0), 0.0, sums)
-    return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread)
+    return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread, options.leak)

@@ -13,10 +13,8 @@ from diffnea.identify.determine.covariance import Uncertainty
 from diffnea.identify.determine.friction_profile import FrictionProfile
 from diffnea.identify.notes import Note
 
-# A quantity is determined when directions that are not move it by less than this share of its size,
+# A quantity is determined when directions that are not move it by less than this share of its size: rounding.
 LEAK = 1e-6
-# or by less than this share of its standard deviation.
-LEAK_IN_NOISE = 0.3
 _KINDS = {
     "inertia": "inertial",
     "gravity": "of gravity",
@@ -83,6 +81,7 @@ class Estimate:
     sums: Float[np.ndarray, "r k"]  # 1 at their own column, 0 at each other's
     own: tuple[int, ...]  # their own columns
     uncertainty: Uncertainty
+    leak: float  # what is not determined may move a quantity by this share of its standard deviation
 
     def interval(self, value: float, slopes: Float[np.ndarray, " k"], positive: bool = False) -> Interval:
         """By the delta method, of a quantity with these slopes in the coordinates."""
@@ -93,7 +92,7 @@ class Estimate:
         half = self.uncertainty.quantile() * std
         # What cannot be negative has an interval that ends at zero: as honest, since the truth is not beyond it.
         lower = max(value - half, 0.0) if positive and value >= 0 else value - half
-        return Interval(value, std, lower, value + half, leak <= max(LEAK * size, LEAK_IN_NOISE * std))
+        return Interval(value, std, lower, value + half, leak <= max(LEAK * size, self.leak * std))
 
     @property
     def directions(self) -> Float[np.ndarray, "d p"]:

@@ -6,7 +6,8 @@ and whether or not it changes with the state, and its few cosines are Student's 
 Stock, Watson 2018: HAR inference, recommendations for practice).
 
 Where a short burst of motion carries most of what is known, all slow cosines see it alike, and the fit has set its
-score to zero. So beside them stands what stationary noise of the residuals' own spectrum would do; the larger counts.
+score to zero. So beside them stand what stationary noise of the residuals' own spectrum would do, and what white noise
+of each joint's own variance would; the widest counts.
 """
 
 from dataclasses import dataclass
@@ -16,13 +17,11 @@ from jaxtyping import Float, Int
 from scipy.fft import next_fast_len
 from scipy.special import stdtrit  # scipy.stats has it too, and takes half a second to import
 
+from diffnea.identify.options import DetermineOptions
+
 # A correlation is over when it stays below its own noise for this many samples.
 _QUIET = 10
-# Cosines must be slow against the noise's memory: this many memories in the shortest half wave.
-_MEMORIES = 4
-_FEWEST = 4
-# Correlations of stationary noise are trusted less and less up to this many memories.
-_TRUSTED = 4
+_DEFAULT = DetermineOptions()
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,15 @@ class Uncertainty:
 
     covariance: Float[np.ndarray, "r r"]
     stationary: Float[np.ndarray, "r r"]  # the same if the noise were stationary
+    white: Float[np.ndarray, "r r"]  # the same if it were white, of one variance a joint
     degrees: float
     root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
 
     def std(self, weights: Float[np.ndarray, "*k r"]) -> Float[np.ndarray, "*k"]:
-        """The standard deviation of weighted sums of the estimates: the larger of the two."""
-        both = [np.einsum("...i,ij,...j->...", weights, each, weights) for each in (self.covariance, self.stationary)]
-        return np.asarray(np.sqrt(np.maximum(*both)))
+        """The standard deviation of weighted sums of the estimates: the largest of the three."""
+        several = self.covariance, self.stationary, self.white
+        found = [np.einsum("...i,ij,...j->...", weights, each, weights) for each in several]
+        return np.asarray(np.sqrt(np.max(found, axis=0)))
 
     def quantile(self, level: float = 0.95) -> float:
         """How many standard deviations reach to the ends of an interval."""
@@ -110,6 +111,7 @@ def uncertainty(
     segment: Int[np.ndarray, " rows"],
     found: Noise,
     ordered: bool,
+    options: DetermineOptions = _DEFAULT,
 ) -> Uncertainty:
     """The covariance of the least-squares estimates whose slopes are `jacobian`, of full rank."""
     count = jacobian.shape[1]
@@ -120,21 +122,27 @@ def uncertainty(
     leverage = np.minimum(np.sum(orthogonal**2, axis=1), 0.9)
     noisy = residuals / np.sqrt(1 - leverage)
     scores = orthogonal * noisy[:, None]
-    meat, degrees = _slow(scores, sample, segment, found.memory) if ordered else _independent(scores, sample, segment)
+    meat, degrees = _independent(scores, sample, segment)
+    if ordered:
+        meat, degrees = _slow(scores, sample, segment, found.memory, options)
     # The fit takes up part of the noise: what is left is smaller than what was there.
     back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
     taken = found.effective_samples / max(found.effective_samples - count, 1.0)
-    reach = _TRUSTED * found.memory if found.memory > 1 else 1.0
+    reach = options.trusted_memories * found.memory if found.memory > 1 else 1.0
     steady = _stationary(orthogonal, noisy, joint, sample, segment, reach)
-    return Uncertainty(back @ meat @ back.T * taken, back @ steady @ back.T, degrees, back)
+    own = np.bincount(joint, noisy**2) / np.maximum(np.bincount(joint), 1)
+    white = (orthogonal * own[joint][:, None]).T @ orthogonal
+    slow, steady, white = (back @ each @ back.T for each in (meat * taken, steady, white))
+    return Uncertainty(slow, steady, white, degrees, back)
 
 
-def _slow(scores, sample, segment, memory: float) -> tuple[np.ndarray, float]:
+def _slow(scores, sample, segment, memory: float, options: DetermineOptions) -> tuple[np.ndarray, float]:
     """The variance of the sum of scores by slow cosines, recording by recording."""
-    meat, weights = np.zeros((scores.shape[1],) * 2), []
+    meat, weights, fewest = np.zeros((scores.shape[1],) * 2), [], options.fewest_cosines
     for rows in _groups(segment):
         first, length = sample[rows].min(), int(np.ptp(sample[rows])) + 1
-        waves = int(np.clip(length / (_MEMORIES * memory), _FEWEST, max(_FEWEST, 0.4 * length ** (2 / 3))))
+        most = max(fewest, 0.4 * length ** (2 / 3))
+        waves = int(np.clip(length / (options.memories * memory), fewest, most))
         phase = np.pi * (sample[rows] - first + 0.5) / length
         turned = np.sqrt(2) * np.cos(np.arange(1, waves + 1)[:, None] * phase) @ scores[rows]
         part = turned.T @ turned / waves
@@ -159,15 +167,19 @@ def _stationary(orthogonal, noisy, joint, sample, segment, reach: float) -> np.n
     groups, joints = _groups(segment), int(joint.max(initial=0)) + 1
     longest = max(int(np.ptp(sample[rows])) + 1 for rows in groups)
     size = int(next_fast_len(longest + int(np.ceil(reach)), real=True) or 0)
-    power, waves = np.zeros((size // 2 + 1, joints, joints), complex), []
+    power, pairs = np.zeros((2, size // 2 + 1, joints, joints), complex)
+    waves = []
     for rows in groups:
         place = sample[rows] - sample[rows].min(), joint[rows]
-        series = np.zeros((longest, joints, 1 + orthogonal.shape[1]))
-        series[place] = np.column_stack([noisy[rows], orthogonal[rows]])
+        series = np.zeros((longest, joints, 2 + orthogonal.shape[1]))
+        series[place] = np.column_stack([noisy[rows], np.ones(len(rows)), orthogonal[rows]])
         wave = np.fft.rfft(series, size, axis=0)
         power += np.einsum("fj,fk->fjk", wave[:, :, 0], wave[:, :, 0].conj())
-        waves.append(wave[:, :, 1:])
-    lags = np.fft.irfft(power, size, axis=0) * _parzen(size, reach)[:, None, None] * joints / len(noisy)
+        pairs += np.einsum("fj,fk->fjk", wave[:, :, 1], wave[:, :, 1].conj())
+        waves.append(wave[:, :, 2:])
+    # Rows may be missing: a correlation is the mean over the pairs that are there.
+    products, counts = (np.fft.irfft(each, size, axis=0) for each in (power, pairs))
+    lags = products / np.maximum(counts, 1.0) * _parzen(size, reach)[:, None, None]
     spectrum = np.fft.rfft(lags, axis=0)
     twice = np.where((np.arange(len(spectrum)) == 0) | (2 * np.arange(len(spectrum)) == size), 1.0, 2.0) / size
     sums = [np.einsum("fjr,fjk,fks->rs", w.conj(), spectrum * twice[:, None, None], w, optimize=True) for w in waves]

@@ -80,8 +80,20 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
         dt=data[0].dt,
         zeros=_zeros(free),
         motion=Motion.of(data),
+        torques=_torques(free, data, theta, form.loss) if effect is not None else None,
         effect=effect,
     )
+
+
+def _torques(
+    free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str
+) -> Callable[[], Linearised] | None:
+    """The torque equations of data that were fitted by accelerations, where rows were left out."""
+    rows = [each.as_torques for each in data]
+    known = [each for each in rows if each is not None]
+    if loss == "torque" or len(known) < len(rows):
+        return None
+    return lambda: linearised(free, known, theta, "torque")
 
 
 def _zeros(free: Unknowns) -> dict[int, int]:

@@ -69,7 +69,7 @@ def _profiles(
     places: dict[Role, Int[np.ndarray, " n"]],
     joints: list[int],
 ) -> list[FrictionProfile]:
-    linear = linearised(free, data, theta, loss)
+    linear = linearised(free, data, theta, loss).equations
     assert linear.effect is not None
     own = np.zeros(free.size, bool)
     own[[places[role][j] for role in CURVE for j in joints]] = True

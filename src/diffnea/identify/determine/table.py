@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import parameters
-from diffnea.identify.determine.combinations import Identifiability
+from diffnea.identify.determine.combinations import Identifiability, Interval
 from diffnea.identify.determine.coordinates import value_and_slopes
 from diffnea.models import Model
 
@@ -77,11 +77,30 @@ def table(start: Any, model: Any, learned: Sequence[str], analysis: Identifiabil
     found = [
         analysis.estimate.interval(float(v), s @ analysis.estimate.inverse) for v, s in zip(after, slopes, strict=True)
     ]
+    found = _with_profiles(found, model, chosen, analysis)
     rows = zip(names, before, after, found, slopes, strict=True)
     return Table(tuple(_row(*row) for row, some in zip(rows, moved, strict=True) if some))
 
 
-def _row(name: tuple[str, str], before: float, after: float, interval: Any, slope: np.ndarray) -> Row:
+def _with_profiles(
+    found: list[Interval], model: Model, chosen: np.ndarray, analysis: Identifiability
+) -> list[Interval]:
+    """Friction curves have their intervals from profiles; open ones say nothing."""
+    known = {(role, each.joint): ends for each in analysis.friction for role, ends in each.intervals.items()}
+    n, first = model.num_joints, 10 * model.robot.num_links + 7 * model.num_joints
+    roles = [(quantity.role, j) for quantity in model.actuator.physical() for j in range(n)]
+    intervals = []
+    for place, interval in zip(chosen, found, strict=True):
+        lower, upper = known.get(roles[place - first], (None, None)) if place >= first else (None, None)
+        if lower is not None and upper is not None:
+            lower, upper = min(lower, interval.value), max(upper, interval.value)
+            tells = bool(np.isfinite(upper) and lower > 0)
+            interval = Interval(interval.value, (upper - lower) / (2 * 1.959964), lower, upper, tells)
+        intervals.append(interval)
+    return intervals
+
+
+def _row(name: tuple[str, str], before: float, after: float, interval: Interval, slope: np.ndarray) -> Row:
     known = bool(interval.determined and np.any(slope != 0) and np.isfinite(interval.std))
     return Row(*name, float(before), float(after), float(interval.std) if known else None, known)
 

@@ -58,4 +58,10 @@ class Linearised:
     dt: float | None
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
     motion: Motion | None = None
+    torques: Callable[[], "Linearised"] | None = None  # the torque equations of the same data, if this has others
     effect: TorqueEffect | None = None  # the data behind it, where torques can be tried on them
+
+    @property
+    def equations(self) -> "Linearised":
+        """The torque equations of the same data, where friction of a joint enters one equation only."""
+        return self if self.torques is None else self.torques()

@@ -38,17 +38,28 @@ def without_reversals(parts: Split, model: Model, loss: str, unknowns: int, opti
     least = min(1.0, max(options.least_rows, 2 * unknowns / max(sum(each.dry.size for each in several), 1)))
     touched = np.concatenate([each.limit for each in several]).mean(axis=0)
     believed, mixed = touched <= 1 - least, loss != "torque"
-    margin = np.concatenate(
-        [_margin(track, each, believed, mixed) for track, each in zip(parts.fitted, several, strict=True)]
-    )
-    wanted = np.minimum(1.0, np.quantile(margin, 1 - least, axis=0))  # less than 1 where too few rows would be left
+    margin = np.concatenate([_margin(*pair, believed) for pair in zip(parts.fitted, several, strict=True)])
+    alone, used = _wanted(margin, least), _wanted(_mixed(margin, mixed), least)
     marked = {}
     for name in ("train", "validation", "fitted"):
         tracks = getattr(parts, name)
-        margins = [_margin(track, _events(track, model, options), believed, mixed) for track in tracks]
-        marked[name] = tuple(replace(track, clear=each >= wanted) for track, each in zip(tracks, margins, strict=True))
-    notes = [*_limit_notes(model.robot, touched, believed), *_reversal_notes(model.robot, margin, wanted, mixed)]
-    return replace(parts, **marked, said=(*parts.said, *notes))
+        margins = [_margin(track, _events(track, model, options), believed) for track in tracks]
+        marked[name] = tuple(
+            replace(track, clear=_mixed(each, mixed) >= used, own=each >= alone)
+            for track, each in zip(tracks, margins, strict=True)
+        )
+    short = _reversal_notes(model.robot, _mixed(margin, mixed), used, mixed)
+    return replace(parts, **marked, said=(*parts.said, *_limit_notes(model.robot, touched, believed), *short))
+
+
+def _wanted(margin: Float[np.ndarray, "time n"], least: float) -> Float[np.ndarray, " n"]:
+    """The margin that rows need: 1, or less where too few would be left."""
+    return np.minimum(1.0, np.quantile(margin, 1 - least, axis=0))
+
+
+def _mixed(margin: Float[np.ndarray, "time n"], mixed: bool) -> Float[np.ndarray, "time n"]:
+    """The margins of a loss that mixes joints, or not."""
+    return np.repeat(margin.min(axis=1, keepdims=True), margin.shape[1], axis=1) if mixed else margin
 
 
 def _events(track: Track, model: Model, options: ProblemOptions) -> _Events:
@@ -94,14 +105,13 @@ def _at_limit(q: Float[np.ndarray, "time n"], robot: Robot) -> Bool[np.ndarray, 
     return bounded & ((q <= lower) | (q >= upper))
 
 
-def _margin(track: Track, found: _Events, believed: Bool[np.ndarray, " n"], mixed: bool) -> Float[np.ndarray, "time n"]:
+def _margin(track: Track, found: _Events, believed: Bool[np.ndarray, " n"]) -> Float[np.ndarray, "time n"]:
     """The time to the nearest reversal in units of the width, at most 1; −1 near a limit."""
     step = (track.dt or 0.0) / found.width if found.width else np.inf
     dry, limit = (np.column_stack([_distance(column) for column in each.T]) for each in (found.dry, found.limit))
     margin = np.where(dry > 0, np.minimum(np.maximum(dry, 1) * step, 1.0), 0.0)
     near = (limit == 0) | (np.maximum(limit, 1) * step < 1)
-    margin = np.where(near & believed, -1.0, margin)
-    return np.repeat(margin.min(axis=1, keepdims=True), margin.shape[1], axis=1) if mixed else margin
+    return np.where(near & believed, -1.0, margin)
 
 
 def _distance(event: Bool[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:

@@ -82,6 +82,7 @@ class Rows:
     sample: Int[np.ndarray, " row"]  # index in time within the recording
     segment: Int[np.ndarray, " row"]  # which recording
     dt: float | None  # time between rows
+    own: Float[np.ndarray, "row n"] | None = None  # weights of torque equations, clear of each joint's own reversals
     noise: Float[np.ndarray, " n"] | None = None  # of positions as they were read, its standard deviation
 
     @property
@@ -102,6 +103,14 @@ class Rows:
     def rescaled(self, factor: Float[np.ndarray, " n"]) -> "Rows":
         """The same with the weight of each joint multiplied."""
         return replace(self, batch=self.batch._replace(weight=self.batch.weight * factor))
+
+    @property
+    def as_torques(self) -> "Rows | None":
+        """The rows of the torque loss: each joint leaves out its own reversals only; None where they are not known."""
+        if self.low_pass is None or self.own is None:
+            return None
+        rows = self.scaled(np.ones(self.own.shape[1]))
+        return replace(rows, low_pass=self.low_pass._replace(weight=self.own))
 
     @property
     def count(self) -> int:

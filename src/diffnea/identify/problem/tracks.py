@@ -8,16 +8,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diffnea.identify.notes import Note, note
+from diffnea.identify.options import ProblemOptions
 from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
 from diffnea.rollout.delay import weights
 
-HELD_BACK = 0.25  # of recordings
-HELD_BACK_SAMPLES = 0.2
-VALIDATION = 0.2  # of what is left
-# A low-pass that leaves less than this share of the samples, for want of neighbours, is left out.
-LEAST_LEFT = 0.5
+_DEFAULT = ProblemOptions()
 # States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.
 ENOUGH = 0.5 * np.pi
 # Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
@@ -39,7 +36,8 @@ class Track:
     terms: Terms | None = None  # where derivatives come from positions: the same, smoothed little
     way: Float[np.ndarray, "time m"] | None = None  # in which dry friction is overcome, where the motion's past tells
     held: bool = False  # whether commands are held between samples; else they are of the same instant as the rest
-    clear: Bool[np.ndarray, "time n"] | None = None  # of reversals, stops and limits; None: all of it
+    clear: Bool[np.ndarray, "time n"] | None = None  # of reversals, stops and limits, as the loss needs it; None: all
+    own: Bool[np.ndarray, "time n"] | None = None  # the same of each joint's own alone
 
     def __len__(self) -> int:
         return len(self.q)
@@ -48,8 +46,9 @@ class Track:
         """Some of its samples."""
         arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
         little = None if self.terms is None else self.terms.take(rows)
-        way, clear = (None if array is None else array[rows] for array in (self.way, self.clear))
-        return replace(self, **arrays, terms=little, way=way, clear=clear)
+        some = {key: getattr(self, key) for key in ("way", "clear", "own")}
+        arrays |= {key: array[rows] for key, array in some.items() if array is not None}
+        return replace(self, **arrays, terms=little)
 
     def arrived(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
         """Its commands as they arrive: late by so many samples of at most so many, or at once."""
@@ -91,7 +90,14 @@ class Split:
 Data = Recording | Samples | Sequence[Recording | Samples]
 
 
-def split(data: Data, test: Data | None, joint_names: tuple[str, ...] | None, num_joints: int, seed: int) -> Split:
+def split(
+    data: Data,
+    test: Data | None,
+    joint_names: tuple[str, ...] | None,
+    num_joints: int,
+    seed: int,
+    options: ProblemOptions = _DEFAULT,
+) -> Split:
     """Data in the robot's order of joints, differentiated where that is needed, and divided.
 
     Kept back are the last quarter of the recordings, or of a single one; of Samples a fifth, drawn by the seed.
@@ -99,13 +105,13 @@ def split(data: Data, test: Data | None, joint_names: tuple[str, ...] | None, nu
     given = _in_order(as_list(data), joint_names, num_joints)
     tracks, notes = _tracks(given)
     if test is None:
-        fitted, kept, words = _keep_back(tracks, seed)
+        fitted, kept, words = _keep_back(tracks, seed, options)
     else:
         (kept, more), fitted = _tracks(_in_order(as_list(test), joint_names, num_joints)), tracks
         notes, words = notes + more, f"{len(kept)} recordings given as test"
         if (kept[0].dt is None) != (tracks[0].dt is None):
             raise RecordingError("fit: test and training data differ in kind; give recordings, or Samples, for both")
-    train, validation = _divide(fitted, VALIDATION, seed + 1)
+    train, validation = _divide(fitted, options.validation, seed + 1)
     parts = tuple(train), tuple(validation), tuple(fitted), tuple(kept)
     return Split(*parts, tuple(dict.fromkeys(notes)), words)
 
@@ -157,15 +163,15 @@ def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
     return Track(name, piece.dt, *states, *others, noise, little, held=little is not None), (*piece.notes, *said)
 
 
-def _keep_back(tracks: list[Track], seed: int) -> tuple[list[Track], list[Track], str]:
+def _keep_back(tracks: list[Track], seed: int, options: ProblemOptions) -> tuple[list[Track], list[Track], str]:
     if tracks[0].dt is None:
-        fitted, kept = _divide(tracks, HELD_BACK_SAMPLES, seed)
+        fitted, kept = _divide(tracks, options.held_back_samples, seed)
         return fitted, kept, f"{len(kept[0])} of {len(tracks[0])} samples, drawn at random"
     names = list(dict.fromkeys(track.name for track in tracks))
     if len(names) == 1:
-        fitted, kept = _divide(tracks, HELD_BACK, seed)
-        return fitted, kept, f"the last {HELD_BACK:.0%} of {names[0]}"
-    last = names[-max(1, round(HELD_BACK * len(names))) :]
+        fitted, kept = _divide(tracks, options.held_back, seed)
+        return fitted, kept, f"the last {options.held_back:.0%} of {names[0]}"
+    last = names[-max(1, round(options.held_back * len(names))) :]
     fitted = [track for track in tracks if track.name not in last]
     kept = [track for track in tracks if track.name in last]
     return fitted, kept, f"{len(last)} of {len(names)} recordings: {', '.join(last)}"
@@ -246,17 +252,19 @@ def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -
     ]
     whole = [each.take(slice(0, len(each.q) // size * size)) for each in samples]
     left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
-    if left < LEAST_LEFT * sum(len(each.q) for each in samples):
+    if left < _DEFAULT.least_filtered * sum(len(each.q) for each in samples):
         return None
     lengths = [len(each.q) for each in whole]
     rows = filtered(together(whole), lengths, every * dt, taps)
     if all(track.clear is None for track in tracks):
         return rows
-    clear = [
-        np.ones_like(each.q) if track.clear is None else track.clear[::every][: len(each.q)]
-        for track, each in zip(tracks, whole, strict=True)
-    ]
-    return rows.weighted(rows.at_centre(np.concatenate(clear)).astype(float))
+
+    def at_rows(key: str) -> np.ndarray:
+        marks = [(getattr(track, key), len(each.q)) for track, each in zip(tracks, whole, strict=True)]
+        parts = [np.ones((n, len(weight))) if mark is None else mark[::every][:n] for mark, n in marks]
+        return rows.at_centre(np.concatenate(parts)).astype(float)
+
+    return replace(rows.weighted(at_rows("clear")), own=rows.weight * at_rows("own"))
 
 
 def _mean_around(way: Float[np.ndarray, "time m"], count: int) -> Float[np.ndarray, "time m"]:
