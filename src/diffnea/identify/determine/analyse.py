@@ -9,7 +9,8 @@ from diffnea.identify.determine.base_parameters import Echelon, echelon, unscale
 from diffnea.identify.determine.combinations import Estimate, Identifiability
 from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.determine.covariance import Noise, noise, uncertainty
-from diffnea.identify.determine.friction_profile import CURVE, FrictionProfile, friction_profiles
+from diffnea.identify.determine.friction_curves import FrictionProfile
+from diffnea.identify.determine.friction_profile import CURVE, friction_profiles
 from diffnea.identify.determine.quantities import Parts, quantities
 from diffnea.identify.determine.ratios import divided, fixed_scale, reference_force
 from diffnea.identify.determine.structure import structural_jacobian

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from diffnea.identify.determine.coordinates import value_and_slopes
 from diffnea.identify.determine.covariance import Uncertainty
-from diffnea.identify.determine.friction_profile import FrictionProfile
+from diffnea.identify.determine.friction_curves import FrictionProfile
 from diffnea.identify.notes import Note
 
 # A quantity is determined when directions that are not move it by less than this share of its size: rounding.

@@ -12,7 +12,7 @@ from diffnea.identify.determine.combinations import LEAK, Combination, Estimate,
 from diffnea.identify.determine.coordinates import Coordinate, Coordinates
 from diffnea.identify.determine.data_notes import data_notes
 from diffnea.identify.determine.formulas import formula, listed
-from diffnea.identify.determine.friction_profile import FrictionProfile
+from diffnea.identify.determine.friction_curves import FrictionProfile
 from diffnea.identify.determine.observables import Observable, observables, readable
 from diffnea.identify.determine.ratios import divided_observable
 from diffnea.identify.determine.structural_notes import structural_notes

@@ -13,7 +13,8 @@ from diffnea.actuators.base import Role
 from diffnea.actuators.coefficients import raw_of
 from diffnea.identify.determine.covariance import noise
 from diffnea.identify.determine.findings import linearised
-from diffnea.identify.determine.friction_profile import CURVE, FrictionProfile, friction_profiles
+from diffnea.identify.determine.friction_curves import FrictionProfile
+from diffnea.identify.determine.friction_profile import CURVE, friction_profiles
 from diffnea.identify.problem.residuals import problem
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
