@@ -55,7 +55,13 @@ def friction_profiles(
         rows = zip(grids, curves, found_profiles, strict=True)
         grids = np.array([grid if each.points >= _POINTS else _finer(grid, g) for grid, g, each in rows])
         curves = [int(np.argmin(np.abs(grid - value))) for grid, value in zip(grids, values, strict=True)]
-    return found_profiles
+    return [_without_peak(each) if effect.crowded[each.joint] else each for each in found_profiles]
+
+
+def _without_peak(found: FrictionProfile) -> FrictionProfile:
+    """What rows near reversals would tell of a peak is their bias: static friction is no less than kinetic, no more."""
+    bounds = {Role.STATIC: (found.intervals[Role.KINETIC][0], np.inf), Role.STRIBECK_VELOCITY: (0.0, np.inf)}
+    return replace(found, intervals=found.intervals | bounds)
 
 
 def _coarse(problem: Linearised, effect: TorqueEffect, joints: Sequence[int]) -> Float[np.ndarray, "m g"]:

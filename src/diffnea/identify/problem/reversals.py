@@ -45,7 +45,7 @@ def without_reversals(parts: Split, model: Model, loss: str, unknowns: int, opti
         tracks = getattr(parts, name)
         margins = [_margin(track, _events(track, model, options), believed) for track in tracks]
         marked[name] = tuple(
-            replace(track, clear=_mixed(each, mixed) >= used, own=each >= alone)
+            replace(track, clear=_mixed(each, mixed) >= used, own=each >= alone, crowded=alone < 1)
             for track, each in zip(tracks, margins, strict=True)
         )
     short = _reversal_notes(model.robot, _mixed(margin, mixed), used, mixed)

@@ -83,6 +83,7 @@ class Rows:
     segment: Int[np.ndarray, " row"]  # which recording
     dt: float | None  # time between rows
     own: Float[np.ndarray, "row n"] | None = None  # weights of torque equations, clear of each joint's own reversals
+    crowded: Bool[np.ndarray, " n"] | None = None  # joints whose rows near reversals had to stay
     noise: Float[np.ndarray, " n"] | None = None  # of positions as they were read, its standard deviation
 
     @property

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from diffnea.batches import mass_matrix
 from diffnea.identify.problem.rows import Rows
@@ -35,6 +35,12 @@ class TorqueEffect:
         ways = [None if self.loss != "torque" or rows.batch.way is None else rows.batch.way for rows in self.rows]
         pairs = zip(ways, self.rows, strict=True)
         return np.concatenate([np.sign(rows.batch.qd) if way is None else way[:, :n] for way, rows in pairs])
+
+    @property
+    def crowded(self) -> Bool[np.ndarray, " n"]:
+        """Joints whose rows near reversals had to stay."""
+        none = np.zeros(self.model.num_joints, bool)
+        return np.any([none if rows.crowded is None else rows.crowded for rows in self.rows], axis=0)
 
     @property
     def commands(self) -> Float[np.ndarray, "sample late n"]:

@@ -38,6 +38,7 @@ class Track:
     held: bool = False  # whether commands are held between samples; else they are of the same instant as the rest
     clear: Bool[np.ndarray, "time n"] | None = None  # of reversals, stops and limits, as the loss needs it; None: all
     own: Bool[np.ndarray, "time n"] | None = None  # the same of each joint's own alone
+    crowded: Bool[np.ndarray, " n"] | None = None  # joints that turn back so often that rows near reversals had to stay
 
     def __len__(self) -> int:
         return len(self.q)
@@ -264,7 +265,8 @@ def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -
         parts = [np.ones((n, len(weight))) if mark is None else mark[::every][:n] for mark, n in marks]
         return rows.at_centre(np.concatenate(parts)).astype(float)
 
-    return replace(rows.weighted(at_rows("clear")), own=rows.weight * at_rows("own"))
+    crowded = np.any([track.crowded for track in tracks if track.crowded is not None], axis=0)
+    return replace(rows.weighted(at_rows("clear")), own=rows.weight * at_rows("own"), crowded=crowded)
 
 
 def _mean_around(way: Float[np.ndarray, "time m"], count: int) -> Float[np.ndarray, "time m"]:
