@@ -9,8 +9,7 @@ from diffnea.identify.determine.base_parameters import Echelon, echelon, unscale
 from diffnea.identify.determine.combinations import Estimate, Identifiability
 from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.determine.covariance import Noise, noise, uncertainty
-from diffnea.identify.determine.friction_curves import FrictionProfile
-from diffnea.identify.determine.friction_profile import CURVE, friction_profiles
+from diffnea.identify.determine.friction_profile import profiles_of
 from diffnea.identify.determine.quantities import Parts, quantities
 from diffnea.identify.determine.ratios import divided, fixed_scale, reference_force
 from diffnea.identify.determine.structure import structural_jacobian
@@ -35,7 +34,7 @@ def analyse(problem: Linearised, options: DetermineOptions = _DEFAULT) -> Identi
     data, estimate = _estimate(problem, view, data, found, options)
     friction, combinations, unknown = (), (), ()
     if isinstance(model, Model):
-        friction = () if view.reference is not None else tuple(_friction(problem, view, model, found))
+        friction = () if view.reference is not None else tuple(profiles_of(problem))
         parts = Parts(problem, view, model, estimate, data, silent, friction)
         combinations, unknown = quantities(parts)
     return Identifiability(
@@ -51,23 +50,6 @@ def analyse(problem: Linearised, options: DetermineOptions = _DEFAULT) -> Identi
         unpack=problem.unpack,
         friction=friction,
     )
-
-
-def _friction(problem: Linearised, view: View, model: Model, found: Noise) -> list[FrictionProfile]:
-    """Profiles of joints whose whole Stribeck curve is learned; the linear theory does not hold for it."""
-    entries = [view.coordinates.entries[i] for i in view.structure.independent]
-    curves = {(entry.role, entry.index) for entry in entries if entry.role in CURVE}
-    joints = [j for j in range(model.num_joints) if all((role, j) in curves for role in CURVE)]
-    if problem.effect is None or not joints:
-        return []
-    own = np.array([entry.role in CURVE and entry.index in joints for entry in entries], bool)
-    fitted = {each.role: np.asarray(each.values, float) for each in model.actuator.physical() if each.role in CURVE}
-    equations = problem.equations
-    if equations is not problem:
-        found = _noise(equations, len(view.structure.independent))
-    assert equations.effect is not None
-    rest = (_in_sums(equations, view.coordinates, view.structure) * view.sizes)[:, ~own]
-    return friction_profiles(equations, equations.effect, rest, fitted, joints, found)
 
 
 def _plain_view(problem: Linearised) -> View:

@@ -32,7 +32,7 @@ class Coordinate:
 
     symbol: str
     owner: str  # a link, a joint, or nothing for a number without physical name
-    index: int  # of the link or joint, −1 for a number without physical name
+    index: int  # of the link or joint, or the place in θ of a number without physical name
     kind: str  # "inertia", "armature", "kinematics", "actuator" or "other"
     unit: str
     per: str = ""  # what it is divided by
@@ -143,7 +143,7 @@ def physical_coordinates(
     values, slopes = value_and_slopes(vector, point, model.robot)
     entries = robot_coordinates(model.robot) + actuator_coordinates(model.robot, model.actuator)
     scales = _scales(entries, values, model.robot)
-    free = [Coordinate(label, "", -1, "other", "") for label in labels]
+    free = [Coordinate(label, "", k, "other", "") for k, label in enumerate(labels)]
     count = len(robot_coordinates(model.robot))
     names, sizes = entries + free, np.concatenate([scales, np.ones(len(free))])
     rows = np.concatenate([slopes, np.eye(len(theta))]) / sizes[:, None]
@@ -183,7 +183,7 @@ def _free_keys(rows: np.ndarray, names: list[Coordinate]) -> list[tuple[str, int
 
 def plain_coordinates(theta: np.ndarray, labels: tuple[str, ...]) -> Coordinates:
     """The entries of θ themselves, for models without physics."""
-    entries = tuple(Coordinate(label, "", -1, "other", "") for label in labels)
+    entries = tuple(Coordinate(label, "", k, "other", "") for k, label in enumerate(labels))
     count = len(theta)
     nowhere = np.zeros((0, count)), (-1,) * count
     return Coordinates(entries, theta, np.maximum(np.abs(theta), 1.0), np.eye(count), np.eye(count), *nowhere)

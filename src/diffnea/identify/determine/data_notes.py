@@ -39,7 +39,7 @@ def data_notes(
             weak.append(names[i])
     notes += [note("unknown-unseen", listed(unseen), it=pronoun(unseen))] if unseen else []
     notes += [note("unknown-too-weak", listed(weak), it=pronoun(weak))] if weak else []
-    unnamed = sum(owners[i].kind == "other" for i in found.dependent)
+    unnamed = sum(owners[i].kind == "other" and not said[i] for i in found.dependent)
     return notes + ([note("unknown-network", count=unnamed)] if unnamed else [])
 
 

@@ -14,6 +14,7 @@ from diffnea.identify.determine.combinations import Combination, Identifiability
 from diffnea.identify.determine.table import Table, table
 from diffnea.identify.notes import Note, note
 from diffnea.identify.precision import double_precision
+from diffnea.identify.problem.friction_places import curve_places
 from diffnea.identify.problem.linearised import Linearised, Motion
 from diffnea.identify.problem.residuals import Form, linear_rows
 from diffnea.identify.problem.rows import Rows
@@ -79,6 +80,7 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
         learned=free.learned,
         dt=data[0].dt,
         zeros=_zeros(free),
+        curve=curve_places(free),
         motion=Motion.of(data),
         torques=_torques(free, data, theta, form.loss) if effect is not None else None,
         effect=effect,

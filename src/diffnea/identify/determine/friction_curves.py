@@ -33,22 +33,23 @@ class Curves:
     any_sign: Float[np.ndarray, " g"]  # the misfit
     falling: Float[np.ndarray, " g"]  # the same where static friction is not below kinetic
     flat: float  # the same without a peak
-    expected: bool = True  # static friction is not below kinetic
+    narrow: Bool[np.ndarray, " g"]  # a peak at low speed, and no bend of viscous friction
+    expected: bool = True  # the peak is narrow, and static friction is not below kinetic
 
     @classmethod
-    def of(cls, products: np.ndarray, size: np.ndarray, velocities: np.ndarray) -> "Curves":
+    def of(cls, products: np.ndarray, size: np.ndarray, velocities: np.ndarray, widest: float) -> "Curves":
         count = len(velocities)
         flat = _solved(products, [0, 1])[1]
         solved = [_solved(products, [0, 1, 2 + g]) for g in range(count)]
         visible = np.array([_is_seen(products, size, 2 + g) for g in range(count)], bool)
         misfit = np.where(visible, [cost for _, cost in solved], flat)
         falls = np.array([value[2] >= 0 for value, _ in solved], bool)
-        return cls(products, velocities, visible, misfit, np.where(falls, misfit, flat), flat)
+        return cls(products, velocities, visible, misfit, np.where(falls, misfit, flat), flat, velocities <= widest)
 
     @property
     def misfit(self) -> Float[np.ndarray, " g"]:
         """Of every Stribeck velocity."""
-        return self.falling if self.expected else self.any_sign
+        return np.where(self.narrow, self.falling, np.inf) if self.expected else self.any_sign
 
     @property
     def lowest(self) -> float:
@@ -71,7 +72,7 @@ class Curves:
             if self.flat <= level:
                 lower, upper = _extent(self.products, [0, 1], level, weights[:2])
                 ends.append((lower, np.inf if weights[2] else upper))  # a peak not seen may have any height
-            intervals[role] = max(0.0, min(a for a, _ in ends)), max(b for _, b in ends)
+            intervals[role] = max(0.0, min(a for a, _ in ends)), max(0.0, *(b for _, b in ends))
         intervals[Role.STRIBECK_VELOCITY] = self._velocity(level)
         value = np.append(_solved(self.products, self.chosen)[0], 0.0)[:3]
         best = {role: float(weights @ value) for role, weights in _WEIGHTS.items()}
@@ -85,7 +86,8 @@ class Curves:
         inside = np.flatnonzero(self.misfit <= level)
         low, high, last = int(inside.min()), int(inside.max()), len(self.velocities) - 1
         lower = 0.0 if low == 0 or self.flat <= level else self._crossing(low - 1, low, level)
-        upper = np.inf if high == last or self.flat <= level else self._crossing(high, high + 1, level)
+        open_ = high == last or not np.isfinite(self.misfit[high + 1]) or self.flat <= level
+        upper = np.inf if open_ else self._crossing(high, high + 1, level)
         return lower, upper
 
     def _crossing(self, a: int, b: int, level: float) -> float:

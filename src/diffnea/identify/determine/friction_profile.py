@@ -3,7 +3,7 @@
 The friction `sign(v) (f_k + d exp(−(v/v_s)²)) + μ v` with d = f_s − f_k is linear in f_k, d and μ once the Stribeck
 velocity v_s is given. So for every v_s of a grid all other numbers, inertias included, are solved for exactly, and the
 misfit is a parabola in f_k, d and μ. A coefficient's interval is where the misfit stays below the threshold for some
-v_s. An expected law has d ≥ 0; only where the data refuse it, it is given up.
+v_s. An expected law has d ≥ 0 and a peak at low speed; it is given up only where the data refuse it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,20 +13,38 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.actuators.base import Role
-from diffnea.identify.determine.covariance import Noise, uncertainty
+from diffnea.identify.determine.covariance import Noise, noise, uncertainty
 from diffnea.identify.determine.friction_curves import ROUNDING, Curves, FrictionProfile
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.torque_effect import TorqueEffect
 
 # Stribeck velocities that are tried, from a third of the lowest speed seen (a narrower peak is not seen at all) to the
-# highest (a wider one is no peak).
-_GRID, _NARROWEST = 32, 1 / 3
+# highest. A peak is expected to be over at half of it (e⁻⁴ is left): a wider one is a bend of viscous friction.
+_GRID, _NARROWEST, _WIDEST = 32, 1 / 3, 1 / 4
 # The coefficients of the curve.
 CURVE = (Role.STATIC, Role.KINETIC, Role.STRIBECK_VELOCITY, Role.VISCOUS)
 # Joints are gone through this many times at most, and the grid made finer until so many points lie inside.
 _SWEEPS, _REFINEMENTS, _POINTS = 5, 5, 6
+# The data refuse an expected law beyond this many thresholds: by chance once in 2000 times (χ² of 11.5).
+_REFUSED = 3
 # Half a 95 % interval of a normal variable, in standard deviations.
 _NORMAL = 1.959964
+
+
+def profiles_of(problem: Linearised) -> list[FrictionProfile]:
+    """Of all joints whose whole curve is learned; by the torque equations of the data."""
+    places = problem.curve
+    joints = [j for j in range(len(places[CURVE[0]])) if all(places[r][j] >= 0 for r in CURVE)] if places else []
+    equations = problem.equations if joints else problem
+    if equations.effect is None or not joints:
+        return []
+    own = np.zeros(len(equations.theta), bool)
+    own[[places[role][j] for role in CURVE for j in joints]] = True
+    actuator = equations.effect.model.actuator
+    fitted = {each.role: np.asarray(each.values, float) for each in actuator.physical() if each.role in CURVE}
+    where = equations.residuals, equations.joint, equations.sample, equations.segment
+    found = noise(*where, equations.jacobian.shape[1], equations.dt is not None)
+    return friction_profiles(equations, equations.effect, equations.jacobian[:, ~own], fitted, joints, found)
 
 
 def friction_profiles(
@@ -43,7 +61,7 @@ def friction_profiles(
     Joints are gone through again as long as one finds another curve: the misfit of each depends on the others'. The
     grid of Stribeck velocities is made finer about the best until it resolves the interval.
     """
-    grids, curves = _coarse(problem, effect, joints), [_GRID // 2] * len(joints)
+    grids, curves = _coarse(problem, effect, joints), [_GRID // 3] * len(joints)
     found_profiles = []
     for _ in range(_REFINEMENTS):
         data = _Columns.of(problem, effect, rest, fitted, joints, grids)
@@ -165,7 +183,7 @@ class _Columns:
         """The misfit of one joint's curves beside those of the others."""
         own = np.append(self._own(k), len(self.products) - 1)
         left = self.products - self.products @ self._explained(k, curves)
-        return Curves.of(left[np.ix_(own, own)], self.size[own], self.velocities[k])
+        return Curves.of(left[np.ix_(own, own)], self.size[own], self.velocities[k], _WIDEST * self.velocities[k][-1])
 
     def profile(self, k: int, curves: Sequence[int], found: Noise, level: float) -> FrictionProfile:
         """The intervals of one joint beside the others' curves."""
@@ -174,7 +192,7 @@ class _Columns:
         rows = self.rows[:, own] - self.rows @ self._explained(k, curves)[:, own]
         freedom = len(rows) - self.others - 4 * len(self.joints)
         threshold = level * self._inflation(rows, mine.chosen, found) * mine.lowest / max(freedom, 1)
-        if np.min(mine.any_sign) + threshold < mine.lowest:
+        if np.min(mine.any_sign) + _REFUSED * threshold < mine.lowest:
             mine = replace(mine, expected=False)
         return mine.profile(self.joints[k], threshold, self.fitted)
 

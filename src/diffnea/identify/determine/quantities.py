@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from diffnea.actuators.base import Role
 from diffnea.identify.determine.base_parameters import Echelon
 from diffnea.identify.determine.combinations import LEAK, Combination, Estimate, Interval
-from diffnea.identify.determine.coordinates import Coordinate, Coordinates
+from diffnea.identify.determine.coordinates import Coordinate, Coordinates, actuator_coordinates, actuator_vector
 from diffnea.identify.determine.data_notes import data_notes
 from diffnea.identify.determine.formulas import formula, listed
 from diffnea.identify.determine.friction_curves import FrictionProfile
@@ -56,7 +56,9 @@ class Parts:
         return {(role, each.joint) for each in self.friction for role in each.intervals}
 
     def is_profiled(self, entry: Coordinate) -> bool:
-        """Whether a number has its interval from a profile."""
+        """Whether a number has its interval from a profile, or is the entry of θ behind such a one."""
+        if entry.kind == "other":
+            return any(entry.index in places for places in self.problem.curve.values()) and bool(self.friction)
         return entry.kind == "actuator" and (entry.role, entry.index) in self.profiled
 
     def divided(self, seen: Sequence[Observable]) -> list[Observable]:
@@ -99,12 +101,14 @@ def _combination(each: Observable, interval: Interval, base: bool = False) -> Co
 
 def _rubbing(parts: Parts) -> tuple[list[Combination], list[Note]]:
     """Friction by its profiles; one-sided where only a bound is known."""
-    found, notes, coordinates = [], [], parts.view.coordinates
-    places = {(entry.role, entry.index): i for i, entry in enumerate(parts.entries) if entry.kind == "actuator"}
+    found, notes, robot = [], [], parts.model.robot
+    entries = actuator_coordinates(robot, parts.model.actuator)
+    values = np.asarray(actuator_vector(parts.model.actuator), float)
+    places = {(entry.role, entry.index): i for i, entry in enumerate(entries)}
     for profile in parts.friction:
         for role in (Role.VISCOUS, Role.KINETIC, Role.STATIC, Role.STRIBECK_VELOCITY):
             i = places[role, profile.joint]
-            entry, value = parts.entries[i], float(coordinates.values[i])
+            entry, value = entries[i], float(values[i])
             lower, upper = profile.intervals[role]
             if not np.isfinite(upper) or lower <= 0:
                 notes.append(_open(entry, lower, upper))
@@ -112,10 +116,13 @@ def _rubbing(parts: Parts) -> tuple[list[Combination], list[Note]]:
             # A fit that ended elsewhere is no less possible for it.
             lower, upper = min(lower, value), max(upper, value)
             std = (upper - lower) / (2 * _NORMAL)
-            measure = _weighted(coordinates, np.eye(len(parts.entries))[i], parts.model)
-            name = formula(parts.entries, np.eye(len(parts.entries))[i], i)
-            found.append(Combination(name, entry.unit, entry.kind, value, std, lower, upper, measure=measure))
+            numbers = value, std, lower, upper
+            found.append(Combination(entry.name, entry.unit, entry.kind, *numbers, measure=_coefficient(i)))
     return found, notes
+
+
+def _coefficient(i: int) -> Callable[[Model], float]:
+    return lambda model: float(actuator_vector(model.actuator)[i])
 
 
 def _open(entry: Coordinate, lower: float, upper: float) -> Note:
@@ -268,8 +275,9 @@ def _unknown(parts: Parts) -> list[Note]:
         i == skip or idle or parts.is_profiled(entry)
         for i, idle, entry in zip(structure.independent, undriven, owners, strict=True)
     ]
+    skipped = {i for i, entry in enumerate(entries) if i == skip or parts.is_profiled(entry)}
     return [
         *scale,
-        *structural_notes(entries, structure, parts.model.robot, skip),
+        *structural_notes(entries, structure, parts.model.robot, skipped),
         *data_notes(rows, owners, parts.data, parts.silent, said, parts.problem.motion),
     ]

@@ -7,19 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from diffnea import parameters
-from diffnea.actuators import AbstractActuator, Combined, Stribeck
 from diffnea.actuators.base import Role
 from diffnea.actuators.coefficients import raw_of
-from diffnea.identify.determine.covariance import noise
 from diffnea.identify.determine.findings import linearised
-from diffnea.identify.determine.friction_curves import FrictionProfile
-from diffnea.identify.determine.friction_profile import CURVE, friction_profiles
+from diffnea.identify.determine.friction_profile import CURVE, profiles_of
+from diffnea.identify.problem.friction_places import curve_places
 from diffnea.identify.problem.residuals import problem
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.levenberg_marquardt import minimise
-from diffnea.models import FeedForward
 
 _ITERATIONS = 60
 
@@ -41,10 +37,12 @@ def restarted(
     `before` is the loss of θ. Of two fits that are as good, the one whose static friction is not below kinetic counts.
     """
     places = curve_places(free)
-    joints = [j for j in range(free.num_joints) if all(places[role][j] >= 0 for role in CURVE)] if places else []
-    if not joints:
+    if not places:
         return None
-    profiles = _profiles(free, data, theta, loss, places, joints)
+    profiles = profiles_of(linearised(free, data, theta, loss))
+    if not profiles:
+        return None
+    joints = [each.joint for each in profiles]
     start = np.array(theta)
     for each in profiles:
         for role, value in each.best.items():
@@ -60,48 +58,6 @@ def restarted(
     curved = [np.array([places[role][j] for role in CURVE]) for j in joints]
     moved = [j for j, own in zip(joints, curved, strict=True) if np.abs(run.theta[0][own] - theta[own]).max() > 1e-3]
     return Restarted(run.theta[0], lost, tuple(moved))
-
-
-def _profiles(
-    free: Unknowns,
-    data: Sequence[Rows],
-    theta: Float[np.ndarray, " p"],
-    loss: str,
-    places: dict[Role, Int[np.ndarray, " n"]],
-    joints: list[int],
-) -> list[FrictionProfile]:
-    linear = linearised(free, data, theta, loss).equations
-    assert linear.effect is not None
-    own = np.zeros(free.size, bool)
-    own[[places[role][j] for role in CURVE for j in joints]] = True
-    model = free.model(jnp.asarray(theta))
-    fitted = {each.role: np.asarray(each.values, float) for each in model.actuator.physical() if each.role in CURVE}
-    ordered = linear.dt is not None
-    found = noise(linear.residuals, linear.joint, linear.sample, linear.segment, free.size, ordered)
-    return friction_profiles(linear, linear.effect, linear.jacobian[:, ~own], fitted, joints, found)
-
-
-def curve_places(free: Unknowns) -> dict[Role, Int[np.ndarray, " n"]]:
-    """Where in θ the coefficients of each joint's Stribeck curve stand, −1 where not learned; empty without one."""
-    if isinstance(free.tree, FeedForward):
-        return {}
-    masks = jnp.arange(free.size, dtype=float)
-    numbered, chosen = parameters.unpack(free.tree, free.masks, masks)[1], free.masks[1]
-    pairs = zip(_parts(numbered), _parts(chosen), strict=True)
-    curve = next(((part, mask) for part, mask in pairs if isinstance(part, Stribeck)), None)
-    if curve is None:
-        return {}
-    leaves = {Role.STATIC: "raw_static", Role.KINETIC: "raw_kinetic", Role.VISCOUS: "raw_viscous"}
-    leaves[Role.STRIBECK_VELOCITY] = "raw_shape"
-    part, mask = curve
-    return {
-        role: np.where(np.asarray(getattr(mask, name)), np.asarray(getattr(part, name)), -1).astype(int)
-        for role, name in leaves.items()
-    }
-
-
-def _parts(actuator: AbstractActuator) -> tuple[AbstractActuator, ...]:
-    return actuator.parts if isinstance(actuator, Combined) else (actuator,)
 
 
 def _raw(role: Role, value: float) -> float:

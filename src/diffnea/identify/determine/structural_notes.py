@@ -1,6 +1,6 @@
 """What no recording of the joints can tell, and why: structure as notes."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -14,11 +14,11 @@ from diffnea.robot import Robot
 
 
 def structural_notes(
-    entries: tuple[Coordinate, ...], found: Echelon, robot: Robot, said: int | None = None
+    entries: tuple[Coordinate, ...], found: Echelon, robot: Robot, said: Collection[int] = ()
 ) -> list[Note]:
-    """What no recording of the joints can tell, and why; `said` is a number that needs no more words."""
+    """What no recording of the joints can tell, and why; `said` are numbers that need no more words."""
     used = np.any(found.mixing != 0, axis=0)
-    absent = [entries[i] for i, mixed in zip(found.dependent, used, strict=True) if not mixed and i != said]
+    absent = [entries[i] for i, mixed in zip(found.dependent, used, strict=True) if not mixed and i not in said]
     motions = mobility(robot)
     notes = []
     for i, link in enumerate(robot.link_names):
@@ -30,7 +30,7 @@ def structural_notes(
     unnamed = [entry for entry in absent if entry.kind == "other"]
     if unnamed:
         notes.append(note("unknown-unnamed", unnamed[0].name, count=len(unnamed)))
-    return notes + _shared_masses(entries, found) + _merged(entries, found)
+    return notes + _shared_masses(entries, found) + _merged(entries, found, said)
 
 
 def _absent_inertia(absent: Sequence[Coordinate], link: str, motion: Mobility) -> list[Note]:
@@ -86,13 +86,13 @@ def _is_mass_split(entries: tuple[Coordinate, ...], found: Echelon, row: int, k:
     return bool(alone and own.moment == other.moment == 0)
 
 
-def _merged(entries: tuple[Coordinate, ...], found: Echelon) -> list[Note]:
+def _merged(entries: tuple[Coordinate, ...], found: Echelon, said: Collection[int]) -> list[Note]:
     """Numbers that enter only in sums with others: by the sum where it is one, by the link where there are many."""
     alone: dict[int, list[int]] = {}
     many: dict[str, list[tuple[Coordinate, list[int]]]] = {}
     placed = []
     for k, i in enumerate(found.dependent):
-        if entries[i].kind == "other":
+        if entries[i].kind == "other" or i in said:
             continue
         rows = [int(row) for row in np.flatnonzero(found.mixing[:, k])]
         partners = [found.independent[row] for row in rows]

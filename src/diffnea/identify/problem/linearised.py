@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from diffnea.actuators.base import Role
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.torque_effect import TorqueEffect
 
@@ -57,6 +58,7 @@ class Linearised:
     learned: tuple[str, ...]  # parts: any of inertia, kinematics, actuator
     dt: float | None
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
+    curve: Mapping[Role, Int[np.ndarray, " n"]] = field(default_factory=dict)  # and those of their Stribeck curves
     motion: Motion | None = None
     torques: Callable[[], "Linearised"] | None = None  # the torque equations of the same data, if this has others
     effect: TorqueEffect | None = None  # the data behind it, where torques can be tried on them
