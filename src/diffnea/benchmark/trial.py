@@ -107,6 +107,7 @@ def _linear_with_voltages(data: Data, motor: Motor, options: dict[str, Any]) -> 
     options = options | {"test": torques(data.check), "method": "linear", "actuator": "viscous"}
     found = fit(data.prior, torques(data.thinned), learn=("inertia", "actuator"), **options)
     gain = Gain.of(per_volt, driven=(True, False))
+    assert isinstance(found.model, Model)
     return replace(found, model=Model(found.robot, actuators.combine(gain, found.model.actuator)))
 
 

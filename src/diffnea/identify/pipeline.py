@@ -11,6 +11,7 @@ import numpy as np
 
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.determine.findings import knowledge, linearised
+from diffnea.identify.determine.restart import restarted
 from diffnea.identify.friction.prandtl import known as with_ways
 from diffnea.identify.friction.prandtl_fit import slipping
 from diffnea.identify.judge.assess import assess
@@ -18,6 +19,7 @@ from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.verdict import another_robot, judge
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import Options
+from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.reversals import without_reversals
@@ -136,7 +138,7 @@ class Plan:
             return self._fit(free, parts, before, _Outcome(before, float("nan"), Status.NOT_FINITE), problems)
         weight = scales("torque" if asked.method == "linear" else asked.loss, before, parts.fitted)
         parts = self._with_past(parts, before, weight)
-        if asked.loss != "trajectory":
+        if asked.loss != "trajectory" and isinstance(asked.given, Robot):
             parts = without_reversals(parts, before, asked.loss, free.size, asked.options.problem)
         if asked.method == "linear":
             return self._fit(free, parts, before, self._regressed(free, parts, before, weight), [])
@@ -145,7 +147,20 @@ class Plan:
         if not found.finite:
             outcome = _Outcome(before, float("nan"), Status.NOT_FINITE, notes=found.notes)
             return self._fit(free, parts, before, outcome, [note("not-finite-start")])
+        if asked.loss != "trajectory" and isinstance(asked.given, Robot):
+            found = self._restarted(free, found)
         return self._fit(free, parts, before, self._improved(free, parts, found), [])
+
+    def _restarted(self, free: Unknowns, found: multistart.Found) -> multistart.Found:
+        """Once more from the friction that profiles prefer, where that is as good."""
+        weighed = found.posterior
+
+        def regularised(problem: Problem) -> Problem:
+            return problem if weighed is None else weighed.prior.added(problem, weighed.variance)
+
+        with stage("trying other friction"):
+            again = restarted(free, found.rows, found.theta, self.request.loss, found.loss, regularised)
+        return found if again is None else replace(found, theta=again.theta, loss=again.loss)
 
     def _regressed(self, free: Unknowns, parts: Split, before: Any, weight: np.ndarray) -> _Outcome:
         """Regression, which needs no search."""

@@ -183,15 +183,16 @@ def _error_figures(fits: tuple[Fit, Fit], found: Comparison) -> Iterator[Figure]
 def _friction_figures(fits: tuple[Fit, Fit], found: Comparison) -> Iterator[Figure]:
     """The learned curves of both."""
     kept = fits[0].held_out
-    if kept is None or not all(isinstance(fit.model, Model) for fit in fits):
+    models = [fit.model for fit in fits if isinstance(fit.model, Model)]
+    if kept is None or len(models) < len(fits):
         return
     joints = Joints(found.joints, found.sliding)
     middle = np.median(np.concatenate([track.q for track in kept.tracks]), 0)
     for k, joint in enumerate(found.joints):
         fastest = float(kept.fastest[k]) or 1.0
         lines = [
-            charts.Line(*friction_curve(fit.model, middle, k, fastest), kind, side.name)
-            for fit, kind, side in zip(fits, ("fit", "other"), found.sides, strict=True)
+            charts.Line(*friction_curve(model, middle, k, fastest), kind, side.name)
+            for model, kind, side in zip(models, ("fit", "other"), found.sides, strict=True)
         ]
         panel = charts.Panel(joints.label(k, "torque"), lines, around(np.concatenate([line.y for line in lines]), 0.1))
         yield Figure(joint, charts.lines([panel], joints.label(k, "velocity"), f"Friction of {joint}", height=150.0))

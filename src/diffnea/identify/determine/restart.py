@@ -1,6 +1,6 @@
 """A fit once more from the friction that its profiles prefer: a search of θ seldom finds a narrow Stribeck curve."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ from diffnea.actuators.coefficients import raw_of
 from diffnea.identify.determine.findings import linearised
 from diffnea.identify.determine.friction_profile import CURVE, profiles_of
 from diffnea.identify.problem.friction_places import curve_places
+from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.residuals import problem
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
@@ -30,11 +31,16 @@ class Restarted:
 
 
 def restarted(
-    free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str, before: float
+    free: Unknowns,
+    data: Sequence[Rows],
+    theta: Float[np.ndarray, " p"],
+    loss: str,
+    before: float,
+    regularised: Callable[[Problem], Problem] = lambda problem: problem,
 ) -> Restarted | None:
     """The fit from the best curves, if it is as good as the one before up to noise; None where it is not.
 
-    `before` is the loss of θ. Of two fits that are as good, the one whose static friction is not below kinetic counts.
+    `before` is the loss of θ; `regularised` adds a prior to a problem. Of two fits that are as good, the one whose static friction is not below kinetic counts.
     """
     places = curve_places(free)
     if not places:
@@ -48,8 +54,8 @@ def restarted(
         for role, value in each.best.items():
             start[places[role][each.joint]] = _raw(role, value)
     whole = problem(loss, free, data, 1)
-    run = minimise(whole, start[None], _ITERATIONS)
-    lost = float(run.loss[0])
+    run = minimise(regularised(whole), start[None], _ITERATIONS)
+    lost = float(whole.loss(run.theta)[0])
     expected = all(_is_expected(run.theta[0], places, j) for j in joints)
     was = all(_is_expected(theta, places, j) for j in joints)
     slack = max(each.slack for each in profiles) if expected and not was else 0.0
