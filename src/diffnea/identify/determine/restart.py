@@ -40,7 +40,8 @@ def restarted(
 ) -> Restarted | None:
     """The fit from the best curves, if it is as good as the one before up to noise; None where it is not.
 
-    `before` is the loss of θ; `regularised` adds a prior to a problem. Of two fits that are as good, the one whose static friction is not below kinetic counts.
+    `before` is the loss of θ; `regularised` adds a prior to a problem. Of two fits that are as good, the one whose
+    static friction is not below kinetic counts.
     """
     places = curve_places(free)
     if not places:
