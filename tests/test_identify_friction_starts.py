@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea import systems
+from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.solve.friction_starts import HEIGHT, VISCOUS, WIDTH, with_given_friction, with_other_friction
+from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
 
 CURVE = ("static", "kinetic", "shape", "viscous")
 
@@ -19,22 +20,27 @@ def _friction(free, theta):
 
 def test_curves_are_drawn_within_their_ends_and_nothing_else_changes():
     free = unknowns(systems.cartpole().robot, ("inertia",), "stribeck", jax.random.key(0))
-    given = _friction(free, free.start)
-    drawn = with_other_friction(free, free.start, 20)
-    assert len(drawn) == 20
-    drawn_anew = ("raw_shape", "raw_static", "raw_viscous")
-    kept = [k for k, label in enumerate(free.labels) if not any(name in label for name in drawn_anew)]
-    widths, shares = [], []
+    given, speed, options = _friction(free, free.start), np.array([0.5, 4.0]), SolveOptions()
+    drawn = with_other_friction(free, free.start - 7.0, 40, 3, speed)  # wherever θ is, curves are of the same kind
+    assert len(drawn) == 40
+    kept = [k for k, label in enumerate(free.labels) if not any(f"raw_{name}" in label for name in CURVE)]
+    found = [_friction(free, theta) for theta in drawn]
     for theta in drawn:
-        np.testing.assert_array_equal(theta[kept], free.start[kept])
-        found = _friction(free, theta)
-        widths.append(found["Stribeck velocity"] / given["Stribeck velocity"])
-        shares.append(found["viscous friction"] / given["viscous friction"])
-        heights = found["static friction"] / given["kinetic friction"]
-        assert (heights >= HEIGHT[0] * (1 - 1e-6)).all() and (heights <= HEIGHT[1] * (1 + 1e-6)).all()
-    assert np.min(widths) >= WIDTH[0] * (1 - 1e-6) and np.max(widths) <= WIDTH[1] * (1 + 1e-6)
-    assert np.min(widths) < 0.5 and np.max(widths) > 1.5  # not all alike
-    assert VISCOUS[0] * (1 - 1e-6) <= np.min(shares) < 0.1 and 1 < np.max(shares) <= VISCOUS[1] * (1 + 1e-6)
+        np.testing.assert_array_equal(theta[kept], free.start[kept] - 7.0)
+    for name, scale, ends in (
+        ("Stribeck velocity", speed, options.stribeck_velocity),
+        ("static friction", given["kinetic friction"], options.dry_friction),
+        ("kinetic friction", given["kinetic friction"], options.dry_friction),
+        ("viscous friction", given["viscous friction"], options.viscous_friction),
+    ):
+        shares = np.array([each[name] / scale for each in found])
+        assert shares.min() >= ends[0] * (1 - 1e-6) and shares.max() <= ends[1] * (1 + 1e-6)
+        assert shares.min() < 1.5 * ends[0] and shares.max() > ends[1] / 1.5  # not all alike
+
+
+def test_curves_beside_a_coupling_are_drawn_too():
+    free = unknowns(systems.cartpole().robot, ("inertia",), "stribeck+coupling", jax.random.key(0))
+    assert len(with_other_friction(free, free.start, 2)) == 2
 
 
 def test_without_a_curve_there_is_nothing_to_draw():

@@ -8,7 +8,7 @@ import pytest
 from diffnea import systems
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.trajectory.recording_zeros import moved, own_zeros, said
+from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
 from diffnea.rollout import rollout
 
 DT, STEPS, SHIFT = 0.01, 50, np.array([0.0, 0.08])
@@ -37,22 +37,26 @@ def _zeros(tracks):
 
 def test_the_recording_with_another_zero_is_found_and_moved_back(swings):
     zeros = _zeros(swings)
-    assert list(zeros) == ["swing 2"]
-    np.testing.assert_allclose(zeros["swing 2"][1], SHIFT[1], atol=NEAR)
+    assert list(zeros.shifts) == ["swing 2"]
+    np.testing.assert_allclose(zeros.shifts["swing 2"][1], SHIFT[1], atol=NEAR)
     back = moved(swings, zeros)
     assert [each is track for each, track in zip(back, swings, strict=True)] == [True, True, False, True]
     np.testing.assert_array_equal(back[2].q - swings[2].q, back[2].measured - swings[2].measured)
     np.testing.assert_allclose((back[2].q - swings[2].q)[:, 1], SHIFT[1], atol=NEAR)
-    (sentence,) = said(zeros, ("cart", "pole"))
-    assert sentence.startswith("the zero of swing 2 differs") and "pole +0.0" in sentence
+    notes = zeros.notes(("cart", "pole"))
+    assert [(each.code, each.subject, each.values["joint"]) for each in notes] == [
+        ("zero-moved", "swing 2", "cart"),
+        ("zero-moved", "swing 2", "pole"),
+    ]
+    np.testing.assert_allclose(notes[1].values["by"], SHIFT[1], atol=NEAR)
 
 
 def test_a_zero_that_all_share_is_the_models_and_two_recordings_do_not_vote(swings):
     alike = [track for k, track in enumerate(swings) if k != 2]
-    assert _zeros(alike) == {}
-    assert _zeros(moved(alike, {track.name: SHIFT for track in alike})) == {}
-    assert _zeros(swings[1:3]) == {}
+    assert _zeros(alike).shifts == {}
+    assert _zeros(moved(alike, Zeros({track.name: SHIFT for track in alike}))).shifts == {}
+    assert _zeros(swings[1:3]).shifts == {}
 
 
 def test_recordings_too_short_for_a_window_say_nothing(swings):
-    assert _zeros([track.take(slice(0, 20)) for track in swings]) == {}
+    assert _zeros([track.take(slice(0, 20)) for track in swings]).shifts == {}

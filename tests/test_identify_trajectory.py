@@ -1,8 +1,6 @@
 """The trajectory loss: weights that mind the usual window, moderate steps, and a choice that does not flip."""
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +12,17 @@ from diffnea.actuators import Stribeck
 from diffnea.batches import mass_matrix
 from diffnea.identify import fit
 from diffnea.identify.judge.windows import samples
+from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import minimise
-from diffnea.identify.trajectory import chains as trajectory
-from diffnea.identify.trajectory.chains import ONE_IN, _seen
+from diffnea.identify.trajectory import chains
+from diffnea.identify.trajectory.rollout_errors import RolloutErrors
 from diffnea.identify.trajectory.shooting import Shooting, shots, side_by_side
-from diffnea.identify.trajectory.window_weights import LOST, weights
+from diffnea.identify.trajectory.stages import Fitter, Stage
+from diffnea.identify.trajectory.window_weights import weights
 from diffnea.models import Model
 from diffnea.recordings import Recording
 from diffnea.rollout import rollout
@@ -55,25 +56,12 @@ def test_the_last_digit_of_a_step_decides_nothing(dt):
     assert samples(0.25, dt) == 63 and samples(0.1, dt) == 25 and samples(1.0, dt) == 250
 
 
-def test_blocks_apart_are_spread_over_the_recordings_and_never_seen():
-    def track(name, count, first):
-        q = np.arange(first, first + count, dtype=float)[:, None]
-        return Track(name, 0.01, q, q, q, q, q)
-
-    blocks = _seen([track("long", 2000, 0), track("short", 100, 2000), track("middle", 900, 2100)])
-    seen = np.concatenate([block.q[:, 0] for block in blocks])
-    assert len(set(seen)) == len(seen) and set(seen) < set(range(3000))
-    apart = np.array(sorted(set(range(3000)) - set(seen)))
-    assert 0.15 < len(apart) / 3000 < 1 / ONE_IN + 0.05
-    assert apart.min() < 1000 and apart.max() > 2100
-
-
 def test_errors_of_any_time_and_of_usual_windows_decide():
     rng = np.random.default_rng(0)
     growth = np.linspace(0.01, 1, 50)[:, None, None] ** 2
     wrong = 1e-3 * growth * rng.standard_normal((1, 40, 2))
     wrong[:, 0] *= 300  # past an unstable pose
-    wrong[:, 1] = 2 * LOST  # lost
+    wrong[:, 1] = 2 * TrajectoryOptions().lost
     wrong[10, 2] = np.nan
     found = weights(wrong, np.ones(2))
     assert not found[:, 1:3].any() and (found[:, 3:] > 0).all()
@@ -124,26 +112,81 @@ def test_time_stamps_that_differ_in_the_last_digit_give_the_same_fit(swings):
     np.testing.assert_allclose(first, second, rtol=SAME)
     np.testing.assert_allclose(fits[0].metrics.fit.error, fits[1].metrics.fit.error, rtol=SAME, atol=NOISE)
     np.testing.assert_allclose(first, mass_matrix(robot, q), rtol=0.1)
-    assert fits[0].notes[-1] == fits[1].notes[-1]
 
 
-def test_chains_run_until_several_have_come_to_about_the_best_place(monkeypatch):
-    """One lucky chain is no reason to stop, and agreement is no reason to go on."""
-    errors = iter([3.0, 1.0, 2.0, 2.05, 2.1, 1.05, 9.0, 1.02, 0.1, 0.1])
+class Landscape(Fitter):
+    """Chains that end at given errors, whatever they begin with."""
 
-    def ended(error):
-        judge = SimpleNamespace(error=lambda theta: float(theta[0]))
-        return trajectory._Stage(0.5, np.array([error]), cast(Any, judge), 0.0)
+    def __init__(self, ends):
+        object.__setattr__(self, "ends", iter(ends))
+        object.__setattr__(self, "options", TrajectoryOptions(horizons=(1.0,)))
 
-    class Trial:
-        ran = 0
+    def start(self, theta, loss=np.inf):
+        return Stage(0.0, theta, 0.0, np.full(1, 9.0))
 
-        def chain(self, horizons, theta, tracks, effort):
-            if horizons == trajectory.HORIZONS[-1:]:
-                return [ended(theta[0] + 1)]
-            Trial.ran += 1
-            return [ended(next(errors))]
+    def few(self, horizon, theta, seed):
+        end = next(self.ends, None)
+        return None if end is None else Stage(horizon, theta, 0.0, np.log([end]))
 
-    monkeypatch.setattr(trajectory, "LEAST_CHAINS", 4)
-    best = trajectory._race(cast(Any, Trial()), [np.zeros(1)] * 10, [])
-    assert Trial.ran == 8 and [stage.error for stage in best] == [1.0, 2.0]
+
+def test_chains_run_until_no_new_minimum_is_expected():
+    one = chains.race(Landscape([1.0, 1.1] * 20), [np.zeros(1)] * 30, 0)
+    three = chains.race(Landscape([1.0, 2.0, 4.0, 1.1] * 20), [np.zeros(1)] * 30, 0)
+    never = chains.race(Landscape(np.geomspace(1, 1e9, 30)), [np.zeros(1)] * 12, 0)
+    assert [len(each.ends) for each in (one, three, never)] == [6, 12, 12]
+    assert [np.exp(end.error) for end in three.best] == pytest.approx([1.0, 1.0, 1.0])
+    assert three.note(TrajectoryOptions()).values["minima"] == 3
+
+
+def test_a_chain_that_has_no_windows_ends_where_it_began():
+    assert chains.run_chain(Landscape([]), np.ones(2), (0, 0)).horizon == 0.0
+
+
+def test_a_difference_counts_when_it_is_more_than_its_standard_error(swings):
+    free = unknowns(systems.cartpole().robot, ("inertia",), "stribeck", jax.random.key(0))
+    q, u = swings[0].q, swings[0].u
+    track = Track("swing", 0.004, q, np.gradient(q, 0.004, axis=0), q, u, q)
+    judge = RolloutErrors(free, np.std(q, axis=0), [track])
+    errors = judge.of(free.start)
+    assert np.isfinite(errors).all() and judge.independent <= len(errors)
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(errors.shape)
+    noise -= noise.mean()
+    assert judge.clearly_worse(errors + 0.1, errors)
+    assert not judge.clearly_worse(errors + 0.1 + noise, errors)
+    assert not judge.clearly_worse(errors - 0.1, errors)
+
+
+def _fitter(swings, **options):
+    free = unknowns(systems.cartpole().robot, ("inertia",), "stribeck", jax.random.key(0))
+    tracks = []
+    for one in swings:
+        qd = np.gradient(one.q, 0.004, axis=0)
+        tracks.append(Track("swing", 0.004, one.q, qd, np.zeros_like(qd), one.u, one.q))
+    return Fitter(free, np.std(swings[0].q, axis=0), tracks, free.start, TrajectoryOptions(**options))
+
+
+def test_another_seed_draws_other_windows_and_starts_and_the_same_seed_the_same(swings):
+    fitter = _fitter(swings, windows=8, iterations=2)
+    stages = [
+        fitter.few(0.25, fitter.free.start, seed) for seed in ((0, 1, 2), (0, 1, 2), (1, 1, 2), (0, 2, 2), (0, 1, 3))
+    ]
+    assert all(stage is not None and stage.problem is not None for stage in stages)
+    places = [stage.problem.shots.x0 for stage in stages]
+    np.testing.assert_array_equal(places[0], places[1])
+    assert all(not np.array_equal(places[0], other) for other in places[2:])
+    np.testing.assert_array_equal(stages[0].theta, stages[1].theta)
+    drawn = [np.stack(with_other_friction(fitter.free, fitter.free.start, 3, seed)) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    assert all(not np.array_equal(one, other) for one, other in zip(drawn[0], drawn[2], strict=True))
+
+
+@pytest.mark.slow
+def test_a_fit_follows_its_seed_bit_for_bit(swings):
+    robot = systems.cartpole().robot
+    heavy = replace(robot, inertia=jax.tree.map(lambda leaf: 1.3 * leaf, robot.inertia))
+    how = dict(actuator="stribeck", loss="trajectory", method="lm", test=swings)
+    first, again, other = (fit(heavy, swings, seed=seed, **how) for seed in (0, 0, 1))
+    leaves = [[np.asarray(leaf) for leaf in jax.tree.leaves(each.model)] for each in (first, again, other)]
+    assert all(np.array_equal(a, b) for a, b in zip(leaves[0], leaves[1], strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(leaves[0], leaves[2], strict=True))

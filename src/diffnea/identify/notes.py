@@ -53,6 +53,11 @@ SENTENCES: dict[str, str] = {
     "unknown-no-fit": "anything: there is no fit",
     "better-friction": "friction of joint {subject}: another curve (kinetic {kinetic:.3g}, static {static:.3g} {unit}) "
     "explains these recordings better than the fitted one; start from it",
+    "trajectory-horizon": "trajectory loss: windows of {seconds:g} s, chosen on roll-outs of the recordings",
+    "trajectory-starts": "trajectory loss: {starts} starts led to {minima} minima; {unexplored:.0%} of further starts "
+    "are expected to lead to others",
+    "trajectory-kept-warm-start": "trajectory loss: no better than its warm start on roll-outs; the warm start is kept",
+    "zero-moved": "the zero of {subject} differs from the other recordings'; moved by {by:+.3g} at {joint} (rad or m)",
     "still": 'joint "{subject}" never moves in these data',
     # Before a fit starts.
     "too-few-samples": "too few samples: {samples} for {size} numbers; give at least {need}",

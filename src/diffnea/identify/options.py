@@ -45,11 +45,53 @@ class SolveOptions:
     patience: int = 3
     # A column is never scaled by less than this share of the largest: rounding must not become a direction.
     least_scale: float = 1e-6
+    # Drawn friction curves, from and to, even in the logarithm: Stribeck velocities as shares of a joint's usual speed;
+    # static and kinetic friction as multiples of the given dry friction, viscous friction as multiples of the given.
+    stribeck_velocity: tuple[float, float] = (0.01, 0.3)
+    dry_friction: tuple[float, float] = (0.2, 3.0)
+    viscous_friction: tuple[float, float] = (0.03, 1.5)
 
 
 @dataclass(frozen=True)
 class TrajectoryOptions:
     """The trajectory loss."""
+
+    # Seconds, one stage of a chain each: short windows forgive a poor start, long ones tell friction from the rest.
+    horizons: tuple[float, ...] = (0.25, 0.5, 1.0, 1.0, 1.0)
+    # Seconds of the windows of all data: from, up to. The longest that are not clearly worse are taken.
+    shortest: float = 0.5
+    longest: float = 2.0
+    # Of a stage: the fewer, the cheaper, and the rougher the loss that others lead past; of a fit to all data.
+    windows: int = 32
+    most_windows: int = 384
+    # So often windows of all data are weighted anew.
+    rounds: int = 2
+    # Steps of a descent: it is past bumps by then, or stuck.
+    iterations: int = 20
+    # A moderate change of a number costs as much as so many residuals of usual size: what the data do not tell stays.
+    prior: float = 10.0
+    # A joint that comes to rest a sample earlier makes the loss jump by about this share; a step may go up by it.
+    rough: float = 2e-3
+    # How far a start state is from its smoothed value: shares of the positions' and of the velocities' spread.
+    position_share: float = 0.005
+    velocity_share: float = 0.02
+    # In a step the fastest motion that stands out of the noise turns by no more than so many radians.
+    most_turn: float = 0.5
+    # Windows further away than this many spreads of a joint teach nothing.
+    lost: float = 3.0
+    # An error's usual size, as a share of that at the window's end, is never less: a start may fit by chance.
+    least_share: float = 0.02
+    # Chains run until this share of starts is expected to lead to a minimum not yet seen, or there were so many.
+    unexplored: float = 0.1
+    most_starts: int = 25
+    # Ends whose errors differ by less, in the logarithm, are of one minimum: as chains differ that began alike.
+    apart: float = 0.2
+    # So many ends are fitted to all data: a chain's few windows do not tell which of the best is best.
+    finalists: int = 3
+    # A recording's own zero is expected within this share of the joint's spread, and moved where its errors fall to
+    # this share of what they are with the others' zero.
+    usual_zero: float = 0.05
+    own_zero: float = 0.5
 
 
 @dataclass(frozen=True)

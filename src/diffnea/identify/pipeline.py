@@ -250,7 +250,7 @@ class Plan:
         if loss == "trajectory":
             given = (free.start,) if self.request.from_file else ()
             with stage("following trajectories"):
-                found, problem = chains.improve(found, free, parts, spread_of(parts.fitted), given)
+                found, problem = chains.improve(found, free, parts, spread_of(parts.fitted), given, self.request.seed)
         found = replace(found, theta=settled(found.theta, free))
         model = free.model(jnp.asarray(found.theta))
         problem = problem or partial(linearised, free, found.rows, found.theta, loss)

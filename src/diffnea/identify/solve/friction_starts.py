@@ -1,45 +1,59 @@
 """Starts that differ in their dry friction: its curve is narrow or wide, and a fit seldom goes from one to the other.
 
 A curve that has grown wide mimics viscous friction, and one that has lost its height has no slope left that would lead
-back. So several curves are tried.
+back. So curves are drawn, whatever the one is that a fit has come to.
 """
 
+from typing import Any
+
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from diffnea import parameters
+from diffnea.actuators import Stribeck
 from diffnea.actuators.coefficients import positive, raw_of
+from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.unknowns import Unknowns
 
-# Factors of a Stribeck velocity, of static by kinetic friction, and of viscous friction: where a start has too much of
-# that, dry friction goes to make up for it.
-WIDTH, HEIGHT, VISCOUS = (0.2, 3.0), (0.7, 4.0), (0.03, 1.5)
-DRY = "raw_shape", "raw_static", "raw_kinetic"
+CURVE = "raw_shape", "raw_static", "raw_kinetic", "raw_viscous"
 
 
 def with_other_friction(
-    free: Unknowns, theta: Float[np.ndarray, " p"], count: int, seed: int = 0
+    free: Unknowns,
+    theta: Float[np.ndarray, " p"],
+    count: int,
+    seed: int = 0,
+    speed: Float[np.ndarray, " n"] | None = None,
+    options: SolveOptions = SolveOptions(),  # noqa: B008 (frozen)
 ) -> list[Float[np.ndarray, " p"]]:
-    """Copies of θ with Stribeck curves drawn at random, one a joint; none where no such curve is learned."""
-    shape, static, kinetic, viscous = (_places(free, name) for name in (*DRY, "raw_viscous"))
+    """Copies of θ with Stribeck curves drawn at random, one a joint; none where no such curve is learned.
+
+    All is even in the logarithm: Stribeck velocities as shares of the joints' usual `speed`, static, kinetic and
+    viscous friction as multiples of the given model's dry and viscous friction.
+    """
+    shape, static, kinetic, viscous = (_places(free, name) for name in CURVE)
     if not len(shape) == len(static) == len(kinetic) == len(viscous) > 0:
         return []
-    rng = np.random.default_rng(seed)
+    rng, n = np.random.default_rng((seed, 1)), len(shape)
+    dry, damping = _value(free.start[kinetic]), _value(free.start[viscous])
+    usual = np.full(n, 1.0) if speed is None or len(speed) != n else np.maximum(speed, 1e-9)
     found = []
-    for k in range(count):
-        width, height, share = (_between(rng, ends, len(shape)) for ends in (WIDTH, HEIGHT, VISCOUS))
+    for _ in range(count):
         drawn = np.array(theta)
-        drawn[shape] = _raw(_value(theta[shape]) / width**2)
-        drawn[static] = _raw(height * _value(theta[kinetic]))
-        if k % 2:  # every second one keeps what it has
-            drawn[viscous] = _raw(share * _value(theta[viscous]))
+        drawn[shape] = _raw(1 / (usual * _between(rng, options.stribeck_velocity, n)) ** 2)
+        drawn[static] = _raw(dry * _between(rng, options.dry_friction, n))
+        drawn[kinetic] = _raw(dry * _between(rng, options.dry_friction, n))
+        drawn[viscous] = _raw(damping * _between(rng, options.viscous_friction, n))
         found.append(drawn)
     return found
 
 
 def with_given_friction(free: Unknowns, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
     """θ with the Stribeck curves that its start has: where a fit has ended, a curve may have lost its effect."""
-    places = np.concatenate([_places(free, name) for name in (*DRY, "raw_viscous")])
+    places = np.concatenate([_places(free, name) for name in CURVE])
     kept = np.array(theta)
     kept[places] = free.start[places]
     return kept
@@ -51,7 +65,16 @@ def _between(rng: np.random.Generator, ends: tuple[float, float], count: int) ->
 
 
 def _places(free: Unknowns, name: str) -> np.ndarray:
-    return np.array([k for k, label in enumerate(free.labels) if name in label], int)
+    """Where θ has this coefficient of Stribeck curves."""
+
+    def marked(part: Any) -> Any:
+        none = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), part)
+        if not isinstance(part, Stribeck):
+            return none
+        return eqx.tree_at(lambda curve: getattr(curve, name), none, np.ones(np.shape(getattr(part, name))))
+
+    tree = jax.tree.map(marked, free.tree, is_leaf=lambda part: isinstance(part, Stribeck))
+    return np.flatnonzero(np.asarray(parameters.pack(tree, free.masks)))
 
 
 def _value(raw: np.ndarray) -> np.ndarray:

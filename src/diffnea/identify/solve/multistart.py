@@ -104,7 +104,7 @@ def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
         return _by_long_adam(task)
     if task.prior is None:
         return _finish(task, *_raced(task, iterations), iterations)
-    curves = with_other_friction(task.free, task.free.start, CURVES, task.seed)
+    curves = with_other_friction(task.free, task.free.start, CURVES, task.seed, task.whole.qd.std(0))
     starts = np.stack([task.free.start, *curves])
     if not _crooked(task):
         return _from_file(task, task.prior, starts, (), ())
@@ -160,7 +160,8 @@ def _other_curves(task: Task, theta: Float[np.ndarray, " p"]) -> list[Float[np.n
     """The same θ with other dry friction; the trajectory loss, which goes on from a rough fit, tries its own."""
     if task.rough:
         return []
-    return [each[None] for each in with_other_friction(task.free, with_given_friction(task.free, theta), CURVES)]
+    given, speed = with_given_friction(task.free, theta), task.whole.qd.std(0)
+    return [each[None] for each in with_other_friction(task.free, given, CURVES, task.seed, speed)]
 
 
 def _even(count: int, most: int) -> np.ndarray | slice:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.identify.notes import Note, note
+from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.trajectory.segments import WINDOWS
@@ -19,15 +21,25 @@ from diffnea.identify.trajectory.window_weights import weights
 
 # With fewer recordings nothing says which of them stands out.
 LEAST_RECORDINGS = 3
-# A zero is expected within this share of the joint's spread, and never moves further in a step.
-USUAL = 0.05
-# It is moved where the recording's errors fall to this share of what they are with the zero of the others.
-STANDS_OUT = 0.5
 # Errors below this share of the spread are no errors: a recording at rest says nothing of its zero.
 LEAST_ERROR = 1e-3
+# Of Gauss-Newton, and of its differences as a share of what is usual.
 ITERATIONS, DIFFERENCE = 4, 1e-4
 
-Zeros = Mapping[str, Float[np.ndarray, " n"]]
+
+@dataclass(frozen=True)
+class Zeros:
+    """What is to be added to the positions of recordings, by name."""
+
+    shifts: Mapping[str, Float[np.ndarray, " n"]]
+
+    def notes(self, joints: Sequence[str]) -> list[Note]:
+        """One a recording and joint that was moved."""
+        return [
+            note("zero-moved", name, joint=joint, by=float(by))
+            for name, shift in self.shifts.items()
+            for joint, by in zip(joints, shift, strict=True)
+        ]
 
 
 def own_zeros(
@@ -37,41 +49,34 @@ def own_zeros(
     spread: Float[np.ndarray, " n"],
     steps: int,
     every: int,
+    options: TrajectoryOptions = TrajectoryOptions(),  # noqa: B008 (frozen)
 ) -> Zeros:
-    """What is to be added to the positions of recordings whose zero stands out, by name."""
+    """Of the recordings whose zero stands out."""
     names = list(dict.fromkeys(track.name for track in tracks))
     if len(names) < LEAST_RECORDINGS:
-        return {}
+        return Zeros({})
     found = {}
     for name in names:
         own = [track for track in tracks if track.name == name]
         cut = shots(own, free, steps, spread, np.ones(2 * len(spread)), WINDOWS, every)
         if cut is not None:
-            found[name] = _Recording(Shooting(free, cut, cut.measured.size), theta, spread)
+            found[name] = _Recording(Shooting(free, cut, cut.measured.size), theta, spread, options)
     zeros = {name: each.zero() for name, each in found.items()}
     if not zeros:
-        return {}
+        return Zeros({})
     common = np.median(np.stack(list(zeros.values())), axis=0)
-    return {name: zeros[name] - common for name, each in found.items() if each.stands_out(zeros[name], common)}
+    return Zeros({name: zeros[name] - common for name, each in found.items() if each.stands_out(zeros[name], common)})
 
 
 def moved(tracks: Sequence[Track], zeros: Zeros) -> list[Track]:
     """The same recordings, all with one zero."""
+    shifts = zeros.shifts
     return [
-        replace(track, q=track.q + zeros[track.name], measured=track.measured + zeros[track.name])
-        if track.name in zeros
+        replace(track, q=track.q + shifts[track.name], measured=track.measured + shifts[track.name])
+        if track.name in shifts
         else track
         for track in tracks
     ]
-
-
-def said(zeros: Zeros, joints: Sequence[str]) -> list[str]:
-    """One sentence a recording that was moved."""
-    sentences = []
-    for name, zero in zeros.items():
-        each = ", ".join(f"{joint} {value:+.3g}" for joint, value in zip(joints, zero, strict=True))
-        sentences.append(f"the zero of {name} differs from the other recordings'; moved by {each} (rad or m)")
-    return sentences
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,7 @@ class _Recording:
     problem: Shooting
     theta: Float[np.ndarray, " p"]
     spread: Float[np.ndarray, " n"]
+    options: TrajectoryOptions
 
     def wrong(self, zero: Float[np.ndarray, " n"]) -> Float[np.ndarray, "time window n"]:
         """The errors with all positions moved by this."""
@@ -90,11 +96,11 @@ class _Recording:
 
     def zero(self) -> Float[np.ndarray, " n"]:
         """Where its windows are predicted best: Gauss-Newton, each window one measurement, held at none."""
-        usual = USUAL * self.spread
+        usual = self.options.usual_zero * self.spread
         zero = np.zeros_like(self.spread)
         for _ in range(ITERATIONS):
             wrong = self.wrong(zero)
-            weight = weights(wrong, self.spread)
+            weight = weights(wrong, self.spread, self.options)
             if weight is None:
                 return np.zeros_like(self.spread)
             weight = np.minimum(weight, 1 / (LEAST_ERROR * self.spread))
@@ -115,4 +121,4 @@ class _Recording:
 
     def stands_out(self, zero: Float[np.ndarray, " n"], common: Float[np.ndarray, " n"]) -> bool:
         """Whether it is predicted far better with a zero of its own than with that of the others."""
-        return self.error(zero) < STANDS_OUT * self.error(common)
+        return self.error(zero) < self.options.own_zero * self.error(common)

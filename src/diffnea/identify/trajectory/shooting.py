@@ -20,7 +20,8 @@ from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns, late
 from diffnea.identify.trajectory.segments import HUBER, Group, courses, groups, rows
 
-FEW_WINDOWS, MOST_WINDOWS = 64, 384
+# With fewer windows side by side than this, others are laid over them: they cost little, and average.
+FEW_WINDOWS = 64
 
 
 class Shots(NamedTuple):
@@ -165,9 +166,9 @@ def shots(
     steps: int,
     sizes: Float[np.ndarray, " n"],
     hold: Float[np.ndarray, " two_n"],
-    most: int = MOST_WINDOWS,
+    most: int = 384,
     every: int = 1,
-    seed: int | None = None,
+    seed: Sequence[int] | None = None,
 ) -> Shots | None:
     """Windows of so many steps, side by side; while they are few, after them others in between; None if none fit.
 
@@ -190,7 +191,7 @@ def shots(
     return Shots(x0, u, measured, weight, 1 / hold, np.array([every * (tracks[k].dt or 0.0) for k, _ in chosen]))
 
 
-def _choice(count: int, most: int, seed: int | None) -> np.ndarray:
+def _choice(count: int, most: int, seed: Sequence[int] | None) -> np.ndarray:
     if seed is None:
         return np.unique(np.linspace(0, count - 1, most).astype(int))
     return np.sort(np.random.default_rng(seed).permutation(count)[:most])

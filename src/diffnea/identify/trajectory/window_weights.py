@@ -3,14 +3,13 @@
 import numpy as np
 from jaxtyping import Float
 
-# Windows further away than this many spreads of a joint teach nothing.
-LOST = 3.0
-# An error's usual size, as a share of that at the window's end, is never taken for less: a start may fit by chance.
-LEAST_SHARE = 0.02
+from diffnea.identify.options import TrajectoryOptions
 
 
 def weights(
-    wrong: Float[np.ndarray, "time window n"], spread: Float[np.ndarray, " n"]
+    wrong: Float[np.ndarray, "time window n"],
+    spread: Float[np.ndarray, " n"],
+    options: TrajectoryOptions = TrajectoryOptions(),  # noqa: B008 (frozen)
 ) -> Float[np.ndarray, "time window n"] | None:
     """One over the usual size of an error that long after the start, less in unusual windows; None if all are lost.
 
@@ -18,19 +17,21 @@ def weights(
     unstable pose multiplies every error; squared, a few of them would outweigh all others. The second factor makes the
     sum one of logarithms, `Σ log(1 + E / median E)`: like the median, it minds how many windows are well predicted.
     """
-    lost = np.asarray(~np.isfinite(wrong).all(axis=(0, 2)) | (np.abs(wrong) > LOST * spread).any(axis=(0, 2)))
+    lost = np.asarray(~np.isfinite(wrong).all(axis=(0, 2)) | (np.abs(wrong) > options.lost * spread).any(axis=(0, 2)))
     if lost.all():
         return None
-    usual = _usual(wrong[:, ~lost], spread)
+    usual = _usual(wrong[:, ~lost], spread, options.least_share)
     size = np.mean(np.square(np.where(lost[None, :, None], 0.0, wrong) / usual[:, None]), axis=0)
     typical = np.median(size[~lost], axis=0)
     share = np.sqrt(2 / np.maximum(typical + size, 1e-300))
     return np.where(lost[:, None], 0.0, share) / usual[:, None]
 
 
-def _usual(wrong: Float[np.ndarray, "time window n"], spread: Float[np.ndarray, " n"]) -> Float[np.ndarray, "time n"]:
+def _usual(
+    wrong: Float[np.ndarray, "time window n"], spread: Float[np.ndarray, " n"], least: float
+) -> Float[np.ndarray, "time n"]:
     """The root mean square of a window's error until then, median over windows; it never falls."""
     until = np.arange(1, len(wrong) + 1)[:, None, None]
     size = np.sqrt(np.median(np.cumsum(np.square(wrong), axis=0) / until, axis=1))
     size = np.maximum.accumulate(size, axis=0)
-    return np.maximum(size, np.maximum(LEAST_SHARE * size[-1], 1e-9 * spread))
+    return np.maximum(size, np.maximum(least * size[-1], 1e-9 * spread))
