@@ -58,13 +58,10 @@ class TrajectoryOptions:
 
     # Seconds, one stage of a chain each: short windows forgive a poor start, long ones tell friction from the rest.
     horizons: tuple[float, ...] = (0.25, 0.5, 1.0, 1.0, 1.0)
-    # Seconds of the windows of all data: from, up to. The longest that are not clearly worse are taken.
-    shortest: float = 0.5
-    longest: float = 2.0
-    # Of a stage: the fewer, the cheaper, and the rougher the loss that others lead past; of a fit to all data.
+    # Of a stage: few are cheap, and others lead past the bumps of their loss. At most so many of all data.
     windows: int = 32
     most_windows: int = 384
-    # So often windows of all data are weighted anew.
+    # So often windows of all data are weighted anew, and zeros of recordings and θ are found in turn.
     rounds: int = 2
     # Steps of a descent: it is past bumps by then, or stuck.
     iterations: int = 20
@@ -79,19 +76,23 @@ class TrajectoryOptions:
     most_turn: float = 0.5
     # Windows further away than this many spreads of a joint teach nothing.
     lost: float = 3.0
-    # An error's usual size, as a share of that at the window's end, is never less: a start may fit by chance.
-    least_share: float = 0.02
     # Chains run until this share of starts is expected to lead to a minimum not yet seen, or there were so many.
-    unexplored: float = 0.1
+    unexplored: float = 0.05
     most_starts: int = 25
     # Ends whose errors differ by less, in the logarithm, are of one minimum: as chains differ that began alike.
-    apart: float = 0.2
+    apart: float = 0.1
     # So many ends are fitted to all data: a chain's few windows do not tell which of the best is best.
     finalists: int = 3
     # A recording's own zero is expected within this share of the joint's spread, and moved where its errors fall to
     # this share of what they are with the others' zero.
     usual_zero: float = 0.05
     own_zero: float = 0.5
+
+    @property
+    def all_horizons(self) -> tuple[float, ...]:
+        """Seconds of windows of all data: those of chains but for the first, and twice as long."""
+        later = self.horizons[1:] or self.horizons
+        return (*sorted(set(later)), 2 * max(later))
 
 
 @dataclass(frozen=True)

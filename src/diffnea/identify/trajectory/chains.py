@@ -115,29 +115,33 @@ def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, i
 
 
 def chosen(fitter: Fitter, finalists: Sequence[Stage]) -> Stage:
-    """The best finalist fitted to all data, with the longest windows that are not clearly worse: one standard error."""
-    horizons = sorted(set(fitter.options.horizons) | {fitter.options.longest})
-    horizons = [h for h in horizons if h >= fitter.options.shortest]
-    fitted = [_no_worse(fitter.all(fitter.options.shortest, end.theta), end) for end in finalists]
+    """The best finalist fitted to all data, with the longest windows that are not clearly worse: one standard error.
+
+    Where all data lead away, the finalist is left as it is.
+    """
+    usual, horizons = fitter.options.horizons[-1], fitter.options.all_horizons
+    fitted = _present(fitter.all(usual, end.theta) for end in finalists)
+    if not fitted:
+        return finalists[0]
     best = min(fitted, key=lambda stage: stage.error)
-    several = [best, *(fitter.all(horizon, best.theta) for horizon in horizons if horizon != best.horizon)]
-    several = sorted((stage for stage in several if stage is not None), key=lambda stage: stage.horizon)
-    least = min(several, key=lambda stage: stage.error)
-    return [stage for stage in several if not fitter.judge.clearly_worse(stage.errors, least.errors)][-1]
+    several = _present(best if h == usual else fitter.all(h, best.theta) for h in horizons)
+    least = min([*several, finalists[0]], key=lambda stage: stage.error)
+    as_good = [stage for stage in several if not fitter.judge.clearly_worse(stage.errors, least.errors)]
+    return as_good[-1] if as_good else least
 
 
-def _no_worse(stage: Stage | None, before: Stage) -> Stage:
-    return before if stage is None or stage.error > before.error else stage
+def _present(stages: Iterable[Stage | None]) -> list[Stage]:
+    return [stage for stage in stages if stage is not None]
 
 
 def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
     """θ and the zeros of recordings that stand out, found in turn while that predicts the recordings better."""
-    zeros = _zeros(fitter, best)
-    found, error = (best, Zeros({})), np.inf
-    while zeros.shifts:
+    found, zeros, error = (best, Zeros({})), _zeros(fitter, best), np.inf
+    for _ in range(fitter.options.rounds):
+        if not zeros.shifts:
+            break
         there = replace(fitter, tracks=moved(fitter.tracks, zeros))
-        before = there.start(best.theta)
-        best = _no_worse(there.all(fitter.options.shortest, best.theta), replace(best, errors=before.errors))
+        best = chosen(there, [replace(best, errors=there.judge.of(best.theta))])
         if best.error >= error:
             break
         found, error = (best, zeros), best.error
@@ -146,7 +150,7 @@ def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
 
 
 def _zeros(fitter: Fitter, stage: Stage) -> Zeros:
-    steps = fitter.steps(fitter.options.shortest)
+    steps = fitter.steps(fitter.options.all_horizons[0])
     return own_zeros(fitter.free, stage.theta, fitter.tracks, fitter.spread, steps, fitter.every, fitter.options)
 
 

@@ -20,9 +20,6 @@ from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns, late
 from diffnea.identify.trajectory.segments import HUBER, Group, courses, groups, rows
 
-# With fewer windows side by side than this, others are laid over them: they cost little, and average.
-FEW_WINDOWS = 64
-
 
 class Shots(NamedTuple):
     """Windows of measured motion: start states as smoothed, commands and positions in time, and weights."""
@@ -169,8 +166,9 @@ def shots(
     most: int = 384,
     every: int = 1,
     seed: Sequence[int] | None = None,
+    few: int = 64,
 ) -> Shots | None:
-    """Windows of so many steps, side by side; while they are few, after them others in between; None if none fit.
+    """Windows of so many steps, side by side; while they are `few`, after them others in between; None if none fit.
 
     Of more than `most` an even choice is taken, or any, drawn by the seed. A step is `every` samples, with the mean of
     their commands.
@@ -178,7 +176,7 @@ def shots(
     length = steps * every
     places = side_by_side(tracks, length)
     for quarter in (2, 1, 3):
-        places += side_by_side(tracks, length, quarter * length // 4) if len(places) < FEW_WINDOWS else []
+        places += side_by_side(tracks, length, quarter * length // 4) if len(places) < few else []
     if not places:
         return None
     chosen = [places[i] for i in _choice(len(places), most, seed)]

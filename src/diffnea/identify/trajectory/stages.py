@@ -106,7 +106,7 @@ class Fitter:
         options, steps = self.options, self.steps(horizon)
         speed = np.concatenate([track.qd for track in self.tracks]).std(0) + 1e-9
         hold = np.r_[options.position_share * self.spread, options.velocity_share * speed]
-        cut = shots(self.tracks, self.free, steps, self.spread, hold, count, self.every, seed)
+        cut = shots(self.tracks, self.free, steps, self.spread, hold, count, self.every, seed, 2 * options.windows)
         if cut is None:
             return None
         problem, x0, loss = Shooting(self.free, cut, cut.measured.size), cut.x0, np.inf

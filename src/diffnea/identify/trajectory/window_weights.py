@@ -20,18 +20,19 @@ def weights(
     lost = np.asarray(~np.isfinite(wrong).all(axis=(0, 2)) | (np.abs(wrong) > options.lost * spread).any(axis=(0, 2)))
     if lost.all():
         return None
-    usual = _usual(wrong[:, ~lost], spread, options.least_share)
+    usual = _usual(wrong[:, ~lost], spread)
     size = np.mean(np.square(np.where(lost[None, :, None], 0.0, wrong) / usual[:, None]), axis=0)
     typical = np.median(size[~lost], axis=0)
     share = np.sqrt(2 / np.maximum(typical + size, 1e-300))
     return np.where(lost[:, None], 0.0, share) / usual[:, None]
 
 
-def _usual(
-    wrong: Float[np.ndarray, "time window n"], spread: Float[np.ndarray, " n"], least: float
-) -> Float[np.ndarray, "time n"]:
-    """The root mean square of a window's error until then, median over windows; it never falls."""
+def _usual(wrong: Float[np.ndarray, "time window n"], spread: Float[np.ndarray, " n"]) -> Float[np.ndarray, "time n"]:
+    """The root mean square of a window's error until then, median over windows; it never falls.
+
+    It is never less than after one step if it grew evenly: the start is estimated, and may fit by chance.
+    """
     until = np.arange(1, len(wrong) + 1)[:, None, None]
     size = np.sqrt(np.median(np.cumsum(np.square(wrong), axis=0) / until, axis=1))
     size = np.maximum.accumulate(size, axis=0)
-    return np.maximum(size, np.maximum(least * size[-1], 1e-9 * spread))
+    return np.maximum(size, np.maximum(size[-1] / len(wrong), 1e-9 * spread))
