@@ -5,9 +5,9 @@ handed out before their results are looked at; those of different windows run si
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -152,7 +152,7 @@ def _sloped_course(form: Form, p: int, states: int):
     return jax.jit(jax.vmap(course, (None, None, 0, 0, 0, 0, 0, 0)))
 
 
-def _rows(advance: list[Any], theta, leaves, x, S, u, measured, weight, dt):
+def _rows(advance: list[Callable[..., tuple[Array, Array, Array]]], theta, leaves, x, S, u, measured, weight, dt):
     p, n = theta.shape[0], measured.shape[1]
 
     def body(carry, inputs):

@@ -8,11 +8,11 @@ start is then eliminated (Schur complement), so that the system solved is only a
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from diffnea.identify.problem.least_squares import Eliminated, Normal, Points, Problem
 from diffnea.identify.problem.residuals import Form
@@ -149,7 +149,7 @@ class Shooting:
         return Form.of("acceleration", structure, masks)
 
     @cached_property
-    def _leaves(self) -> list[Any]:
+    def _leaves(self) -> list[Array]:
         return [jnp.asarray(leaf) for leaf in self.free.nameless()[0]]
 
 
