@@ -115,23 +115,17 @@ def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, i
 
 
 def chosen(fitter: Fitter, finalists: Sequence[Stage]) -> Stage:
-    """The best finalist fitted to all data, with the longest windows that are not clearly worse: one standard error.
+    """The best finalist fitted to all data, by the longest windows with which that is not clearly worse.
 
-    Where all data lead away, the finalist is left as it is.
+    Long windows tell more of θ, but multiply what a model lacks. Worse than the finalists by more than one standard
+    error is clearly worse. Where all data lead away with any length, the best finalist is left as it is.
     """
-    usual, horizons = fitter.options.horizons[-1], fitter.options.all_horizons
-    fitted = _present(fitter.all(usual, end.theta) for end in finalists)
-    if not fitted:
-        return finalists[0]
-    best = min(fitted, key=lambda stage: stage.error)
-    several = _present(best if h == usual else fitter.all(h, best.theta) for h in horizons)
-    least = min([*several, finalists[0]], key=lambda stage: stage.error)
-    as_good = [stage for stage in several if not fitter.judge.clearly_worse(stage.errors, least.errors)]
-    return as_good[-1] if as_good else least
-
-
-def _present(stages: Iterable[Stage | None]) -> list[Stage]:
-    return [stage for stage in stages if stage is not None]
+    for horizon in reversed(fitter.options.all_horizons):
+        fitted = [fitter.all(horizon, end.theta) for end in finalists]
+        best = min((stage for stage in fitted if stage is not None), key=lambda stage: stage.error, default=None)
+        if best is not None and not fitter.judge.clearly_worse(best.errors, finalists[0].errors):
+            return best
+    return finalists[0]
 
 
 def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
