@@ -58,3 +58,9 @@ def test_a_part_of_the_terms(slider):
     found = terms(slider, smooth(slider))
     part = found.take(slice(10, 30))
     assert len(part.u) == 20 and np.array_equal(part.qdd, found.qdd[10:30]) and part.bandwidth == found.bandwidth
+
+
+def test_a_recording_in_which_nothing_moves_has_terms_too():
+    still = Recording(time=DT * np.arange(300), q=np.zeros((300, 2)), u=np.zeros((300, 2)))
+    found = terms(still, smooth(still))
+    assert found.bandwidth > 0 and not np.any(found.qdd)

@@ -49,9 +49,9 @@ def terms(recording: Recording, smoothed: Smoothed) -> Terms:
 
 
 def _slowest(smoothed: Smoothed) -> tuple[float, float]:
-    """The lowest best bandwidth, and the lowest to keep, of the joints that move: others only tremble."""
+    """The lowest best bandwidth, and the lowest to keep, of joints that move (all where none does): others tremble."""
     clean = np.std(np.asarray(smoothed.recording.qdd), axis=0) / [max(each.qdd_std, 1e-300) for each in smoothed.joints]
     best = np.array([each.bandwidth for each in smoothed.joints])
-    moving = clean > MOVING if np.any(clean > MOVING) else clean > 0
+    moving = next(some for some in (clean > MOVING, clean > 0, clean >= 0) if np.any(some))
     kept = best * np.clip((NOISE * clean) ** (1 / POWER), LEAST, MOST)
     return float(best[moving].min()), float(kept[moving].min())
