@@ -27,6 +27,7 @@ jax.config.update("jax_enable_x64", True)
 import diffnea as dn  # noqa: E402
 from diffnea import parameters  # noqa: E402
 from diffnea.actuators import Delay, Stribeck  # noqa: E402
+from diffnea.identify.io.store import robot_files  # noqa: E402
 from diffnea.identify.problem.rows import taps_of  # noqa: E402
 from diffnea.identify.problem.torque_balance import torques  # noqa: E402
 from diffnea.recordings.terms import terms  # noqa: E402
@@ -151,10 +152,11 @@ class Torques:
 def files_agree(fit: dn.Fit, folder: Path, at: Torques) -> tuple[float, float, float]:
     """Largest relative differences in torque: URDF in Pinocchio and in MuJoCo without rotors, MJCF in MuJoCo with."""
     robot, rows = fit.robot, slice(0, None, len(at.q) // 20)
+    urdf, mjcf = robot_files(fit.verdict)
     q, qd, qdd = at.q[rows], at.qd[rows], at.qdd[rows]
     whole = np.asarray(dn.inverse_dynamics(robot, q, qd, qdd))
     links = whole - np.asarray(robot.armature) * qdd
-    model = pinocchio.buildModelFromUrdf(str(folder / "identified.urdf"))
+    model = pinocchio.buildModelFromUrdf(str(folder / urdf))
     keep = [model.joints[model.getJointId(name)].idx_q for name in robot.joint_names]
     data, by_pinocchio = model.createData(), []
     for sample in zip(q, qd, qdd, strict=True):
@@ -181,8 +183,8 @@ def files_agree(fit: dn.Fit, folder: Path, at: Torques) -> tuple[float, float, f
 
     return (
         apart(by_pinocchio, links),
-        apart(by_mujoco("identified.urdf"), links),
-        apart(by_mujoco("identified.xml"), whole),
+        apart(by_mujoco(urdf), links),
+        apart(by_mujoco(mjcf), whole),
     )
 
 
@@ -210,7 +212,7 @@ def study(name: str, seconds: float, seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         fit.save(folder)
         agree = files_agree(fit, Path(folder), fresh)
-    print("  identified files: URDF in Pinocchio {:.0e}, URDF in MuJoCo {:.0e}, MJCF in MuJoCo {:.0e}".format(*agree))
+    print("  robot files: URDF in Pinocchio {:.0e}, URDF in MuJoCo {:.0e}, MJCF in MuJoCo {:.0e}".format(*agree))
 
 
 def main() -> None:

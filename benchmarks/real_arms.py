@@ -151,7 +151,7 @@ def fitted(name: str, out: str) -> tuple[dn.Fit, str]:
     how = ["--measured", "--learn", "inertia", "armature", "--loss", "torque", "--method", "lm"]
     how += ["--actuator", ARMS[name].actuator]
     how += ["--set", f"reduction={ARMS[name].reduction}"] if ARMS[name].reduction else []
-    if main_of([*robot, *how]) != 0:
+    if main_of([*robot, *how]) not in (0, 3):  # 3: not accepted, which is a result too
         raise SystemExit("diffnea fit failed")
     spent = f"{time.perf_counter() - began:.0f} s ({time.process_time() - cpu:.0f} s of CPU)"
     return dn.load_fit(out), f"diffnea {' '.join([*robot[:-1], 'DIR', *how])}: {spent}"

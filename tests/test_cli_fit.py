@@ -75,11 +75,34 @@ def test_the_summary_says_what_a_person_needs(fitted):
     assert max(map(len, text.splitlines())) < 200
 
 
+def test_a_fit_that_is_not_accepted_leaves_no_identified_robot(folder, fitted, capsys):
+    """Nothing to learn from: exit code 3 and rejected files; what an earlier fit left there is gone, and vice versa."""
+    out = folder / "rejected"
+    robots = {name: out / f"{name}.urdf" for name in ("identified", "rejected")}
+    dn.load_fit(fitted[2]).save(out)
+    assert robots["identified"].exists() and (out / "identified.xml").exists()
+    time = np.arange(300) / 250
+    still = dn.Recording(time=time, q=np.zeros((300, 1)), u=np.zeros((300, 1)), joint_names=("hinge",))
+    save_recording(still, folder / "still.csv")
+    arguments = ["fit", str(folder / "pendulum.urdf"), str(folder / "still.csv"), "--actuator", "viscous"]
+    assert main([*arguments, "--out", str(out), "--json"]) == 3
+    result = json.loads(capsys.readouterr().out)
+    assert result["verdict"] == "failed" and "rejected.urdf" in result["files"]
+    assert not list(out.glob("identified.*")) and dn.load_robot(robots["rejected"]).joint_names == ("hinge",)
+    assert set(json.loads((out / "fit.json").read_text())["robot_files"]) == {"rejected.urdf", "rejected.xml"}
+    assert "<code>rejected.urdf</code>" in (out / "report.html").read_text()
+    assert main(["report", str(out)]) == 0
+    assert main(["simulate", str(out), "--seconds", "0.1", "--out", str(folder / "x.csv")]) == 0
+    dn.load_fit(fitted[2]).save(out)
+    assert robots["identified"].exists() and not list(out.glob("rejected.*"))
+
+
 def test_friction_alone_leaves_the_inertia(folder):
     out = folder / "friction"
     result = Fit(str(folder / "pendulum.urdf"), (str(folder / "one.csv"),), learn=("friction",), out=str(out)).run()
     assert (result["learned"], result["actuator"]) == (["actuator"], "stribeck")
-    before, after = dn.load_robot(folder / "pendulum.urdf"), dn.load_robot(out / "identified.urdf")
+    (written,) = out.glob("*.urdf")  # the wrong mass stays wrong, so that it may be rejected
+    before, after = dn.load_robot(folder / "pendulum.urdf"), dn.load_robot(written)
     np.testing.assert_array_equal(before.inertia.parameters, after.inertia.parameters)
     assert "hinge viscous friction" in {row["name"] for row in result["table"]}
 

@@ -90,7 +90,7 @@ def test_mujoco_moves_the_exported_file_as_the_model_moves(swing, fit, actuator,
     fit.save(tmp_path)
     said = json.loads((tmp_path / "fit.json").read_text())["not_in_robot_files"]
     bent = actuator == "stribeck"
-    assert len(said) == bent and all("in identified.urdf: it has the nearest straight line" in each for each in said)
+    assert len(said) == bent and all("in the URDF: it has the nearest straight line" in each for each in said)
     assert ("<dcmotor" in (tmp_path / "identified.xml").read_text()) == bent
     how = (10, mujoco.mjtIntegrator.mjINT_IMPLICITFAST) if bent else (1, mujoco.mjtIntegrator.mjINT_RK4)
     time = 1e-3 * np.arange(1001)

@@ -38,7 +38,7 @@ def test_a_bent_curve_is_met_best_at_the_speeds_that_were_measured_and_said():
     ours, theirs = found.robot.friction[0] + found.robot.damping[0] * speed, 0.3 + 0.2 * speed
     assert np.mean((ours - truth) ** 2) < 0.5 * np.mean((theirs - truth) ** 2)
     assert len(found.lacking) == 1
-    assert found.lacking[0].startswith("how friction changes with speed (cart), in identified.urdf: it has the nearest")
+    assert found.lacking[0].startswith("how friction changes with speed (cart), in the URDF: it has the nearest")
 
 
 def test_only_a_bent_friction_becomes_a_curve_and_what_adds_to_it_moves_it():

@@ -71,6 +71,6 @@ class Benchmark:
         head = f"{result['report']}: {result['cells']} cells, {result['ran']} of them run in {result['seconds']:.0f} s"
         return "\n".join([head, *(f"failed: {line}" for line in result["failed"])])
 
-    def code(self, result: dict[str, Any]) -> int:
+    def exit_code(self, result: dict[str, Any]) -> int:
         """1 where a cell failed."""
         return 1 if result["failed"] else 0

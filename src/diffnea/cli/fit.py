@@ -1,4 +1,4 @@
-"""`diffnea fit`: from a robot file and recordings to an identified robot file, with a verdict."""
+"""`diffnea fit`: from a robot file and recordings to an identified robot file, or a rejected one, with the verdict."""
 
 import time
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from diffnea import identify, report
 from diffnea.cli import inputs, outputs
 from diffnea.cli.suspicions import suspicions, timing
 from diffnea.cli.words import fit_in_words
+from diffnea.identify.judge.verdict import ACCEPTED
 from diffnea.report.wording import count
 from diffnea.robot import Robot
 
@@ -20,13 +21,17 @@ from diffnea.robot import Robot
 SHORTHANDS: dict[str, tuple[tuple[str, ...], str]] = {"friction": ((), "stribeck"), "payload": (("inertia",), "ideal")}
 
 
+NOT_ACCEPTED = 3  # the exit code
+
+
 @dataclass(frozen=True)
 class Fit:
     """Learn a robot's physics from recordings, and write the identified robot file.
 
-    A part of the data is kept back; the verdict rests on how well the learned model predicts that part. ROBOT is a URDF
-    or MJCF file, or the name of a robot that comes with diffnea. RECORDINGS are .csv, .npz, .parquet, .mat, .mcap or
-    .db3 files, or parts of a public data set, as quanser_cartpole:train.
+    A part of the data is kept back; the verdict rests on how well the learned model predicts that part. A fit that is
+    not accepted leaves rejected.urdf in place of identified.urdf, and exit code 3. ROBOT is a URDF or MJCF file, or the
+    name of a robot that comes with diffnea. RECORDINGS are .csv, .npz, .parquet, .mat, .mcap or .db3 files, or parts of
+    a public data set, as quanser_cartpole:train.
     """
 
     robot: Positional[str]
@@ -148,6 +153,10 @@ class Fit:
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
         return fit_in_words(result)
+
+    def exit_code(self, result: dict[str, Any]) -> int:
+        """3 where a fit was made and not accepted, so that a script does not go on with it."""
+        return 0 if result["verdict"] == ACCEPTED else NOT_ACCEPTED
 
 
 def _tell(watch: inputs.Watch | None, stage: str) -> None:

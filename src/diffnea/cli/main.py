@@ -27,12 +27,15 @@ COMMANDS = {
 
 
 def command_class(name: str) -> Any:
-    """The dataclass of a command: its fields are the arguments, `run` does the work, `summary` says it in words."""
+    """The dataclass of a command: its fields are the arguments, `run` does the work, `summary` says it in words.
+
+    A command may have `exit_code`, which makes one of its result; without it that is 0.
+    """
     return getattr(import_module(f"diffnea.cli.{name}"), COMMANDS[name])
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 0 done, 1 something wrong with the input, 2 wrong usage, 130 interrupted."""
+    """Run one command; 0 done, 1 wrong input, 2 wrong usage, 3 a fit that is not accepted, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments in (["--version"], ["--help"], ["-h"]):
         print(f"diffnea {version('diffnea')}" if arguments == ["--version"] else _usage())
@@ -74,7 +77,7 @@ def _run(command: Any) -> int:
         print(f"diffnea: {_in_a_line(error)}", file=sys.stderr)
         return 1
     print(json.dumps(files.finite(result), allow_nan=False) if command.json else command.summary(result))
-    return command.code(result) if hasattr(command, "code") else 0
+    return command.exit_code(result) if hasattr(command, "exit_code") else 0
 
 
 def _in_a_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from diffnea import files
 from diffnea.identify import Fit, load_fit
+from diffnea.identify.io.store import robot_files
 from diffnea.identify.precision import double_precision
 from diffnea.models import Model
 from diffnea.report import advice, fit_figures
@@ -60,6 +61,7 @@ def render(found: Fit, name: str, versions: dict[str, str]) -> str:
             missed=said,
             advice=advice.next_recordings(found, seen, joints),
             number=lambda value, digits=4: number(value, digits).replace("-", "−"),
+            robot_files=robot_files(found.verdict) if isinstance(found.model, Model) else None,
             versions=versions,
             today=date.today().isoformat(),
             **styles("playback.js"),

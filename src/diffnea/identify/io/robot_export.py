@@ -57,7 +57,7 @@ def exported(model: Model, kept: HeldOut | None = None, curves: bool = True) -> 
     robot = replace(_geared(robot, parts), friction=jnp.asarray(dry), damping=jnp.asarray(viscous))
     bent = np.flatnonzero(missed > NOTABLE * (dry + viscous * np.abs(qd).max(0))).tolist()
     found = {k: curve for k in bent if curves and (curve := _stribeck(parts, k, rubbing[k]))}
-    said = [*_bent(robot, missed, [*found], ", in identified.urdf: it has")]
+    said = [*_bent(robot, missed, [*found], ", in the URDF: it has")]
     said += _bent(robot, missed, [k for k in bent if k not in found], ": they have")
     return Exported(robot, (*said, *_lacking(parts)), *_curved(robot, found, q))
 

@@ -21,7 +21,7 @@ from diffnea.identify.io.robot_export import exported
 from diffnea.identify.judge.assess import Metrics
 from diffnea.identify.judge.held_out import HeldOut, from_arrays, to_arrays
 from diffnea.identify.judge.score import Score
-from diffnea.identify.judge.verdict import Verdict
+from diffnea.identify.judge.verdict import ACCEPTED, Verdict
 from diffnea.identify.notes import Note, note
 from diffnea.identify.precision import double_precision
 from diffnea.identify.result import Fit
@@ -30,12 +30,18 @@ from diffnea.robot import Robot
 
 FORMAT = 1
 FIT, WEIGHTS, HELD_OUT = "fit.json", "weights.npz", "held_out.npz"
-ROBOTS = ("identified.urdf", "identified.xml")
+IDENTIFIED = ("identified.urdf", "identified.xml")
+REJECTED = ("rejected.urdf", "rejected.xml")
 WRITTEN = "written"
 
 
 class FitFileError(ValueError):
     """A folder that holds no fit: one line with where, what was found and what is accepted."""
+
+
+def robot_files(verdict: str) -> tuple[str, str]:
+    """What the robot's files are called, URDF and MJCF: only an accepted fit is identified."""
+    return IDENTIFIED if verdict == ACCEPTED else REJECTED
 
 
 def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
@@ -52,7 +58,8 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
     _place(out / WEIGHTS, lambda path: np.savez(path, **arrays))  # pyright: ignore[reportArgumentType]
     if isinstance(fit.consistent, Model):
         with double_precision():
-            content |= _robots(fit.consistent, fit.held_out, out)
+            content |= _robots(fit, out)
+    _remove_stale(out, content.get("robot_files", {}))
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     _place(out / FIT, lambda path: path.write_text(text, encoding="utf-8"))
 
@@ -115,9 +122,17 @@ def _number(value: Any) -> Any:
     return float(value) if value in ("inf", "-inf", "nan") else value
 
 
-def _robots(model: Model, kept: HeldOut | None, out: Path) -> dict[str, Any]:
+def _remove_stale(out: Path, said: dict[str, str]) -> None:
+    """Robots that an earlier fit left in the same folder are not those of this one."""
+    for name in (*IDENTIFIED, *REJECTED):
+        if said.get(name) != WRITTEN:
+            (out / name).unlink(missing_ok=True)
+
+
+def _robots(fit: Fit, out: Path) -> dict[str, Any]:
     """The robot in both formats, and what they lack; a robot that one of them cannot hold leaves a word instead."""
-    urdf, mjcf = ROBOTS
+    urdf, mjcf = robot_files(fit.verdict)
+    model, kept = fit.consistent, fit.held_out
     whole = exported(model, kept)
     said = {urdf: _written(whole.robot, out / urdf), mjcf: _written(whole.curved, out / mjcf, whole.curves)}
     if whole.curves and said[mjcf] != WRITTEN:  # the user's own file may ask for what does not go with curves
