@@ -1,6 +1,7 @@
 """`diffnea fit`: from files to files, with words a person understands, and one line for each wrong input."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -64,6 +65,28 @@ def test_a_fit_finds_the_truth_and_writes_the_users_file(fitted):
     assert float(found.damping[0]) == pytest.approx(TRUE_DAMPING, rel=0.1)
     again = dn.load_fit(out)
     assert again.verdict == "accepted" and json.loads(json.dumps(result))["verdict"] == "accepted"
+
+
+def test_nothing_that_was_written_is_read_back(folder, fitted, monkeypatch):
+    """From the fit straight to its files, its page and its words."""
+    _, result, out = fitted
+    again = folder / "straight"
+    monkeypatch.setattr(identify, "fit", lambda *_, **__: dn.load_fit(out))
+    command = Fit(str(folder / "pendulum.urdf"), (str(folder / "one.csv"),), out=str(again))
+    with monkeypatch.context() as patch:
+        for name in ("open", "read_text", "read_bytes"):
+            patch.setattr(Path, name, _elsewhere_than(again, getattr(Path, name)))
+        found = command.run()
+    assert found["files"] == result["files"] and found["lacking"] == result["lacking"] == []
+    assert (again / "report.html").read_text() == (out / "report.html").read_text().replace('"out"', '"straight"')
+
+
+def _elsewhere_than(folder, method):
+    def checked(path, *arguments, **settings):
+        assert path.parent != folder or path.suffix in (".urdf", ".xml"), f"{path} is read back"
+        return method(path, *arguments, **settings)
+
+    return checked
 
 
 def test_the_summary_says_what_a_person_needs(fitted):

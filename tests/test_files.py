@@ -46,3 +46,10 @@ def test_values_become_those_that_json_has():
     assert found == {"1": 1.5, "b": [2, None, None], "c": {"d": True, "e": None, "f": "g"}}
     with pytest.raises(TypeError, match="ndarray is not a JSON value"):
         files.finite(np.zeros(2))
+
+
+def test_named_values_lose_nothing():
+    given = {"a": [1.5, float("inf"), -float("inf")], "b": {"c": None, "d": "word", "e": True, "f": 3}}
+    text = json.dumps(files.named(given), allow_nan=False)
+    assert '"-inf"' in text and files.unnamed(json.loads(text)) == given
+    assert np.isnan(files.unnamed(files.named(np.float32("nan"))))

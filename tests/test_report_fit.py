@@ -72,7 +72,10 @@ def test_the_page_is_that_of_the_folder(folders, tmp_path):
     np.testing.assert_array_equal(again.held_out.tracks[0].qdd, fit.held_out.tracks[0].qdd)
     state = again.held_out.tracks[0].q[:3], again.held_out.tracks[0].qd[:3], again.held_out.tracks[0].u[:3]
     np.testing.assert_array_equal(again.held_out.start(*state), fit.held_out.start(*state))
-    again.save(tmp_path / "copy")
+    assert report.page(again, "viscous") == report.page(fit, "viscous") == text(folder)
+    saved = again.save(tmp_path / "copy")
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == set(saved.files) and saved.lacking == ()
+    assert again.versions == dn.load_fit(tmp_path / "copy").versions
     (tmp_path / "copy" / "held_out.npz").unlink()
     page = report.fit(tmp_path / "copy").read_text()
     assert "holds no data to draw" in page and "cart viscous friction" in page and "<svg" in page

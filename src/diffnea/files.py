@@ -7,6 +7,7 @@ import math
 import os
 import re
 import uuid
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +48,35 @@ def replace(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 def finite(value: Any) -> Any:
     """The same as plain JSON values: numpy numbers become Python's, what is not finite becomes None."""
+    return _plain(value, lambda number: None)
+
+
+def named(value: Any) -> Any:
+    """The same as plain JSON values, with nothing lost: what is not finite goes by its name, as "inf"."""
+    return _plain(value, str)
+
+
+def unnamed(value: Any) -> Any:
+    """What `named` was given, of dictionaries, lists and numbers."""
     if isinstance(value, dict):
-        return {str(key): finite(part) for key, part in value.items()}
+        return {key: unnamed(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [unnamed(part) for part in value]
+    return float(value) if isinstance(value, str) and value in ("inf", "-inf", "nan") else value
+
+
+def _plain(value: Any, other: Callable[[float], Any]) -> Any:
+    """`other`: what becomes of a number that is not finite."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part, other) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [finite(part) for part in value]
+        return [_plain(part, other) for part in value]
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, np.integer)):
         return int(value)
     if isinstance(value, (float, np.floating)):
-        return float(value) if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) else other(float(value))
     if value is None or isinstance(value, str):
         return value
     raise TypeError(f"{type(value).__name__} is not a JSON value")

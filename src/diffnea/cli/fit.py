@@ -2,8 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from json import loads
-from pathlib import Path
 from typing import Any, Literal
 
 from tyro.conf import Positional
@@ -103,13 +101,14 @@ class Fit:
                 progress=watch,
             )
             _tell(watch, "working out what the data determine")
-            fit.save(self.out)
+            saved = fit.save(self.out)
             _tell(watch, "drawing the page")
-            report.fit(self.out)
+            drawn = report.save_page(fit, self.out)
         names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
         suspected = suspicions([*data, *(test or ())], robot) + (timing(data) if self.loss == "torque" else [])
         found = self._result(fit, robot, len(data), samples, names, suspected)
-        return found | {"seconds": round(time.perf_counter() - began, 2)}
+        written = {"lacking": list(saved.lacking), "files": sorted([*saved.files, drawn.name])}
+        return found | written | {"seconds": round(time.perf_counter() - began, 2)}
 
     def _chosen(self) -> tuple[tuple[str, ...], str]:
         """What to learn and the actuator, short-hands spelled out."""
@@ -145,8 +144,6 @@ class Fit:
             "table": fit.table.to_dicts(),
             "notes": list(fit.notes),
             "suspicions": suspected,
-            "lacking": loads((Path(self.out) / "fit.json").read_text(encoding="utf-8")).get("not_in_robot_files", []),
-            "files": sorted(path.name for path in Path(self.out).iterdir() if not path.name.startswith(".")),
             "names": list(dict.fromkeys(names)),
         }
 

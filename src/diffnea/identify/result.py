@@ -21,6 +21,14 @@ from diffnea.robot import Robot
 
 
 @dataclass(frozen=True)
+class Saved:
+    """What a fit has left in a folder: the names of its files, and what the model has and robot files lack."""
+
+    files: tuple[str, ...]
+    lacking: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Fit:
     """A fitted model and what is known of it; `print(fit)` says the most of it."""
 
@@ -37,6 +45,7 @@ class Fit:
     options: Options = field(default_factory=Options, repr=False)
     outcome: Status = Status.CONVERGED
     payload: Payload | None = None
+    versions: dict[str, str] = field(default_factory=dict, repr=False)  # of what computed it, where it was read back
 
     @property
     def status(self) -> str:
@@ -70,11 +79,11 @@ class Fit:
             raise AttributeError("a network has no robot; use fit.model")
         return self.model.robot
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the fit into a folder: fit.json, weights.npz and the robot as URDF and MJCF."""
+    def save(self, folder: str | os.PathLike[str]) -> Saved:
+        """Write the fit into a folder: fit.json, weights.npz and the robot, identified (or rejected) .urdf and .xml."""
         from diffnea.identify.io.store import save  # here, because files are of fits
 
-        save(self, folder)
+        return save(self, folder)
 
     def __str__(self) -> str:
         known = [f"  {each.formula} = {each.value:.5g} ± {each.std:.2g} {each.unit}" for each in self.identifiable]

@@ -1,4 +1,4 @@
-"""The page of a fit: one HTML file that needs nothing else, written from a fit's folder."""
+"""The page of a fit: one HTML file that needs nothing else, made from the fit itself."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from diffnea import files
 from diffnea.identify import Fit, load_fit
-from diffnea.identify.io.store import robot_files
+from diffnea.identify.io.store import robot_files, versions
 from diffnea.identify.precision import double_precision
 from diffnea.models import Model
 from diffnea.report import advice, fit_figures
@@ -25,16 +25,19 @@ MARKS = {"accepted": "yes", "no better than the start": "partly", "failed": "no"
 
 
 def fit(folder: str | Path) -> Path:
-    """Write `report.html` into a fit's folder; returns the page's path."""
-    folder = Path(folder)
-    content = json.loads((folder / "fit.json").read_text(encoding="utf-8")) if (folder / "fit.json").exists() else {}
-    found = load_fit(folder)
-    files.replace(folder / PAGE, render(found, folder.name, content.get("versions", {})).encode())
-    return folder / PAGE
+    """Write `report.html` into the folder of a saved fit; returns the page's path."""
+    return save_page(load_fit(folder), folder)
 
 
-def render(found: Fit, name: str, versions: dict[str, str]) -> str:
-    """The page as text."""
+def save_page(found: Fit, folder: str | Path) -> Path:
+    """Write `report.html` of a fit into a folder; returns the page's path."""
+    out = Path(folder) / PAGE
+    files.replace(out, page(found, Path(folder).name).encode())
+    return out
+
+
+def page(found: Fit, name: str = "out") -> str:
+    """The page of a fit as text; `name`: the folder that it says the fit is read from."""
     with double_precision():
         seen, joints = evidence(found), Joints.of(found)
         drawn = {} if seen is None else _figures(found, seen, joints)
@@ -62,7 +65,7 @@ def render(found: Fit, name: str, versions: dict[str, str]) -> str:
             advice=advice.next_recordings(found, seen, joints),
             number=lambda value, digits=4: number(value, digits).replace("-", "−"),
             robot_files=robot_files(found.verdict) if isinstance(found.model, Model) else None,
-            versions=versions,
+            versions=found.versions or versions(),
             today=date.today().isoformat(),
             **styles("playback.js"),
         )

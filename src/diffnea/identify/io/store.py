@@ -1,10 +1,11 @@
 """Fits on disk: fit.json for people, weights.npz for the model's arrays, and the robot as URDF and MJCF."""
 
+import io
 import json
-import math
 import os
 import platform
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files
 from diffnea.formats import Curve, RobotFileError, save_robot
 from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.determine.findings import Knowledge
@@ -19,12 +21,12 @@ from diffnea.identify.determine.table import restored
 from diffnea.identify.io import pytree_json as modules
 from diffnea.identify.io.robot_export import exported
 from diffnea.identify.judge.assess import Metrics
-from diffnea.identify.judge.held_out import HeldOut, from_arrays, to_arrays
+from diffnea.identify.judge.held_out import from_arrays, to_arrays
 from diffnea.identify.judge.score import Score
 from diffnea.identify.judge.verdict import ACCEPTED, Verdict
 from diffnea.identify.notes import Note, note
 from diffnea.identify.precision import double_precision
-from diffnea.identify.result import Fit
+from diffnea.identify.result import Fit, Saved
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -44,7 +46,7 @@ def robot_files(verdict: str) -> tuple[str, str]:
     return IDENTIFIED if verdict == ACCEPTED else REJECTED
 
 
-def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
+def save(fit: Fit, folder: str | os.PathLike[str]) -> Saved:
     """Write a fit into a folder, which is made; each file is written aside, then moved into place."""
     out = Path(folder)
     try:
@@ -52,23 +54,29 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> None:
     except OSError as error:
         raise FitFileError(f"{out}: {error.strerror}; give a folder that can be written") from None
     arrays: dict[str, np.ndarray] = {}
-    content = _content(fit, modules.pack(fit.model, arrays))
-    content["consistent"] = None if fit.consistent is fit.model else modules.pack(fit.consistent, arrays)
-    content["held_out"] = None if fit.held_out is None else _kept(fit.held_out, arrays, out)
-    _place(out / WEIGHTS, lambda path: np.savez(path, **arrays))  # pyright: ignore[reportArgumentType]
+    content = _content(fit, arrays)
+    written = {FIT, WEIGHTS}
+    if fit.held_out is not None:
+        tracks, signals = to_arrays(fit.held_out)
+        content["held_out"] = {"tracks": tracks, "start": modules.pack(_sourceless(fit.held_out.start), arrays)}
+        files.replace(out / HELD_OUT, _npz(np.savez_compressed, signals))
+        written.add(HELD_OUT)
+    files.replace(out / WEIGHTS, _npz(np.savez, arrays))
     if isinstance(fit.consistent, Model):
         with double_precision():
             content |= _robots(fit, out)
-    _remove_stale(out, content.get("robot_files", {}))
+    robots = {name for name, said in content.get("robot_files", {}).items() if said == WRITTEN}
+    for name in {*IDENTIFIED, *REJECTED} - robots:  # what an earlier fit left here is not this one's
+        (out / name).unlink(missing_ok=True)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-    _place(out / FIT, lambda path: path.write_text(text, encoding="utf-8"))
+    files.replace(out / FIT, text.encode())
+    return Saved(tuple(sorted(written | robots)), tuple(content.get("not_in_robot_files", ())))
 
 
-def _kept(kept: HeldOut, arrays: dict[str, np.ndarray], out: Path) -> dict[str, Any]:
-    """Data that were not fitted go into a file of their own; the start is a model like the fitted one."""
-    tracks, signals = to_arrays(kept)
-    _place(out / HELD_OUT, lambda path: np.savez_compressed(path, **signals))  # pyright: ignore[reportArgumentType]
-    return {"tracks": tracks, "start": modules.pack(_sourceless(kept.start), arrays)}
+def _npz(write: Callable[..., None], arrays: dict[str, np.ndarray]) -> bytes:
+    data = io.BytesIO()
+    write(data, **arrays)
+    return data.getvalue()
 
 
 def _sourceless(model: Any) -> Any:
@@ -76,57 +84,33 @@ def _sourceless(model: Any) -> Any:
     return replace(model, robot=replace(model.robot, source=None)) if isinstance(model, Model) else model
 
 
-def _place(path: Path, write: Any) -> None:
-    aside = path.with_name(f".{os.getpid()}.{path.name}")
-    write(aside)
-    aside.replace(path)
+def versions() -> dict[str, str]:
+    """Of what computes fits here and now."""
+    return {name: version(name) for name in ("diffnea", "jax", "numpy")} | {"python": platform.python_version()}
 
 
-def _content(fit: Fit, model: Any) -> dict[str, Any]:
+def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Plain data of a fit but for its data kept back and its robot files; arrays go into `arrays`."""
     known = fit.known
-    return {
+    model = modules.pack(fit.model, arrays)
+    plain = {
         "format": FORMAT,
         "verdict": fit.verdict.status,
         "reasons": list(fit.verdict.reasons),
-        "reason_notes": _plain([each.to_dict() for each in fit.verdict.notes]),
+        "reason_notes": [each.to_dict() for each in fit.verdict.notes],
         "config": fit.config,
-        "metrics": _plain(fit.metrics.to_dict()),
-        "table": _plain(known.table.to_dicts()),
-        "identifiable": _plain([each.to_dict() for each in known.identifiable]),
-        "unknown": _plain([each.to_dict() for each in known.unknown]),
+        "metrics": fit.metrics.to_dict(),
+        "table": known.table.to_dicts(),
+        "identifiable": [each.to_dict() for each in known.identifiable],
+        "unknown": [each.to_dict() for each in known.unknown],
         "counts": known.counts,
         "notes": [each.to_dict() for each in fit.notes],
-        "loss": _plain(fit.loss),
-        "history": _plain(list(fit.history)),
-        "versions": {name: version(name) for name in ("diffnea", "jax", "numpy")}
-        | {"python": platform.python_version()},
-        "model": model,
+        "loss": fit.loss,
+        "history": list(fit.history),
+        "versions": fit.versions or versions(),
     }
-
-
-def _plain(value: Any) -> Any:
-    """Numbers that JSON has; those it has not, by name."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _number(value: Any) -> Any:
-    """What `_plain` made of a number that is not finite."""
-    if isinstance(value, dict):
-        return {key: _number(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_number(item) for item in value]
-    return float(value) if value in ("inf", "-inf", "nan") else value
-
-
-def _remove_stale(out: Path, said: dict[str, str]) -> None:
-    """Robots that an earlier fit left in the same folder are not those of this one."""
-    for name in (*IDENTIFIED, *REJECTED):
-        if said.get(name) != WRITTEN:
-            (out / name).unlink(missing_ok=True)
+    consistent = None if fit.consistent is fit.model else modules.pack(fit.consistent, arrays)
+    return files.named(plain) | {"model": model, "consistent": consistent, "held_out": None}
 
 
 def _robots(fit: Fit, out: Path) -> dict[str, Any]:
@@ -166,33 +150,36 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
 
 
 def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
-    metrics = {name: part and _score(_number(part)) for name, part in content["metrics"].items()}
-    table = restored(_number(content["table"]))
-    combinations = tuple(Combination(**_nan(_number(each))) for each in content["identifiable"])
-    known = Knowledge(table, combinations, tuple(_note(each) for each in content["unknown"]), content.get("counts"))
+    metrics = {name: part and _score(files.unnamed(part)) for name, part in content["metrics"].items()}
+    table = restored(files.unnamed(content["table"]))
+    combinations = tuple(Combination(**_nan(files.unnamed(each))) for each in content["identifiable"])
+    known = Knowledge(table, combinations, tuple(map(_note, content["unknown"])), content.get("counts"))
     model = modules.unpack(content["model"], arrays)
     return Fit(
         model=model,
         consistent=modules.unpack(content["consistent"], arrays) or model,
         metrics=Metrics(**metrics),
         verdict=_verdict(content),
-        loss=_number(content["loss"]),
-        history=tuple(_number(content["history"])),
+        loss=files.unnamed(content["loss"]),
+        history=tuple(files.unnamed(content["history"])),
         notes=tuple(map(_note, content["notes"])),
         config=content["config"],
         knowledge=lambda: known,
+        versions=content.get("versions", {}),
     )
 
 
 def _verdict(content: dict[str, Any]) -> Verdict:
     """With the codes of its reasons; folders of older versions have the words alone."""
     words, notes = content["reasons"], content.get("reason_notes")
-    return Verdict(content["verdict"], words if notes is None else [Note.from_dict(_number(each)) for each in notes])
+    return Verdict(
+        content["verdict"], words if notes is None else [Note.from_dict(files.unnamed(each)) for each in notes]
+    )
 
 
 def _note(each: Any) -> Note:
     """As it was stored; older folders have sentences only."""
-    return note("said", said=each) if isinstance(each, str) else Note.from_dict(_number(each))
+    return note("said", said=each) if isinstance(each, str) else Note.from_dict(files.unnamed(each))
 
 
 def _nan(each: dict[str, Any]) -> dict[str, Any]:
