@@ -11,8 +11,8 @@ from diffnea.cli import inputs, outputs
 from diffnea.cli.suspicions import suspicions, timing
 from diffnea.cli.words import fit_in_words
 from diffnea.identify.judge.verdict import ACCEPTED
-from diffnea.report.wording import count
 from diffnea.robot import Robot
+from diffnea.text import count
 
 # What short-hands of --learn stand for: parts to learn, and the actuator where none is asked for. A payload is what
 # the last link carries.

@@ -15,8 +15,8 @@ from diffnea.formats import load_robot
 from diffnea.identify.progress import Watch
 from diffnea.recordings import Recording, RecordingError, as_held, load_recordings, public
 from diffnea.recordings.columns import read_map
-from diffnea.report.wording import count
 from diffnea.robot import Robot
+from diffnea.text import count
 
 _PARTS = ("train", "test", "all")
 FEWEST = 16  # samples of a recording: fewer have no derivatives worth having

@@ -10,12 +10,12 @@ from tyro.conf import Positional
 
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
 from diffnea.cli import inputs, outputs
-from diffnea.cli.words import columns, length
 from diffnea.identify import load_fit
 from diffnea.models import Model
 from diffnea.recordings import Recording, RecordingError, differentiate, is_regular, regular, save_recording
 from diffnea.robot import Robot
 from diffnea.rollout import rollout
+from diffnea.text import aligned, length
 
 _MOST_SAMPLES = 10_000_000
 
@@ -131,7 +131,7 @@ class Simulate:
             rows.append(["off the input's own motion (RMS)", *map(length, result["error"], result["sliding"])])
         head = f"{result['out']}: {result['samples']} samples, {result['seconds']:g} s of {result['model']}"
         lost = result["diverged_at"]
-        return "\n".join([head, *columns(rows), *([f"leaves all bounds at {lost:g} s"] if lost is not None else [])])
+        return "\n".join([head, *aligned(rows), *([f"leaves all bounds at {lost:g} s"] if lost is not None else [])])
 
 
 def read_model(name: str) -> Model:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from diffnea.cli.formulas import short
-from diffnea.report.wording import DEGREE, count, length, listed, number
+from diffnea.text import DEGREE, aligned, count, length, listed, number
 
 # More lines than this of one kind are counted instead.
 _SHOWN = 20
@@ -48,7 +48,7 @@ def errors(result: dict[str, Any]) -> list[str]:
         for row, ours, before in zip(rows[1:], fit["torque_joints"], start["torque_joints"], strict=True):
             row.append(f"{_explained(ours)} ({_explained(before)})")
     head = "predicting ahead, on data not fitted: typical error, and that of the robot file in brackets"
-    lines = [head, *columns(rows)]
+    lines = [head, *aligned(rows)]
     if fit["diverged"]:
         lines.append(f"{fit['diverged']} of {fit['windows']} predictions leave all bounds")
     return lines
@@ -72,7 +72,7 @@ def known(combinations: Sequence[dict[str, Any]]) -> list[str]:
         interval = f"{number(each['lower'])} … {number(each['upper'])}"
         rows.append([f"  {short(each['formula'])}", number(each["value"]), interval, each["unit"]])
     more = len(combinations) - _SHOWN
-    return columns(rows) + ([f"  and {more} more; see fit.json"] if more > 0 else []) + legend(combinations)
+    return aligned(rows) + ([f"  and {more} more; see fit.json"] if more > 0 else []) + legend(combinations)
 
 
 def legend(combinations: Sequence[dict[str, Any]]) -> list[str]:
@@ -87,12 +87,6 @@ def legend(combinations: Sequence[dict[str, Any]]) -> list[str]:
 def unknown(sentences: Sequence[str]) -> list[str]:
     """What the data do not tell."""
     return ["the data do not tell", *(f"  {sentence}" for sentence in sentences)] if sentences else []
-
-
-def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of cells as aligned lines."""
-    widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def check_in_words(result: dict[str, Any]) -> str:
@@ -116,7 +110,7 @@ def _expected(combinations: Sequence[dict[str, Any]]) -> list[str]:
         half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
         rows.append([f"  {short(each['formula'])}", number(each["value"]), f"± {number(half)}", each["unit"]])
     more = len(combinations) - _SHOWN
-    return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else []) + legend(combinations)
+    return aligned(rows) + ([f"  and {more} more; see --json"] if more > 0 else []) + legend(combinations)
 
 
 def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[str]:
@@ -129,7 +123,7 @@ def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[
         speed = f"{scale * joint['speed']:.4g}{unit}/s"
         cells = [*lengths, speed, f"{joint['moving']:.0%}", str(joint["reversals"]), *small, quality]
         rows.append([f"  {joint['joint']}", *cells])
-    return columns(rows)
+    return aligned(rows)
 
 
 def excite_in_words(result: dict[str, Any]) -> str:
@@ -141,7 +135,7 @@ def excite_in_words(result: dict[str, Any]) -> str:
     rows += [[words, *(f"{share:.0%}" for share in result["used"][name])] for name, words in names.items()]
     could = result["structural_rank"]
     was = "" if result["rank_before"] is None else f" (now {result['rank_before']})"
-    lines += [*columns(rows), "", f"it would determine {result['rank']} of {could} combinations{was}"]
+    lines += [*aligned(rows), "", f"it would determine {result['rank']} of {could} combinations{was}"]
     return "\n".join([*lines, *_before_and_after(result), *unknown(result["unknown"])])
 
 
@@ -154,7 +148,7 @@ def _before_and_after(result: dict[str, Any]) -> list[str]:
         cells = [after] if result["rank_before"] is None else [before, after]
         rows.append([f"  {short(each['formula'])}", number(each["value"]), *cells, each["unit"]])
     more = len(result["combinations"]) - _SHOWN
-    return columns(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])
+    return aligned(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])
 
 
 def comparison_in_words(result: dict[str, Any]) -> str:
@@ -172,4 +166,4 @@ def comparison_in_words(result: dict[str, Any]) -> str:
     agree = sum(each["differs"] is False for each in result["numbers"])
     told = f"of the numbers that both determine, {len(apart)} differ and {agree} agree"
     more = [f"the first {_SHOWN} of them are above"] if len(apart) > _SHOWN else []
-    return "\n".join([result["conclusion"], "", *columns(rows), "", told, *more, result["report"]])
+    return "\n".join([result["conclusion"], "", *aligned(rows), "", told, *more, result["report"]])

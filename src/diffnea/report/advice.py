@@ -12,7 +12,7 @@ from diffnea.models import Model
 from diffnea.report import residuals
 from diffnea.report.evidence import Evidence
 from diffnea.report.fit_figures import Joints
-from diffnea.report.wording import count, listed, number
+from diffnea.text import count, listed, number
 
 # A pattern is worth words when it explains this share of what is left, and what is left this share of the signal.
 PATTERN, NOTABLE = 0.15, 0.02

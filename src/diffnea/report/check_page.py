@@ -12,7 +12,7 @@ from diffnea.recordings import Diagnosis, Recording
 from diffnea.report import charts, residuals
 from diffnea.report.fit_figures import Figure, Joints, around, cloud, curve
 from diffnea.report.html import environment, styles
-from diffnea.report.wording import number
+from diffnea.text import number
 
 # Of more recordings, the first ones are drawn; all of them are in the words.
 MOST_DRAWN = 12

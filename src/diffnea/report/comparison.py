@@ -17,7 +17,7 @@ from diffnea.report.evidence import friction_curve
 from diffnea.report.fit_figures import Figure, Joints, around, decades
 from diffnea.report.fit_page import MARKS
 from diffnea.report.html import environment, styles
-from diffnea.report.wording import length, number
+from diffnea.text import length, number
 
 # Estimates further apart than this many standard deviations of their difference are not the same.
 APART = 2.0

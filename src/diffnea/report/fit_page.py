@@ -17,7 +17,7 @@ from diffnea.report.evidence import Evidence, evidence
 from diffnea.report.fit_figures import Joints
 from diffnea.report.html import environment, styles
 from diffnea.report.playback import playback
-from diffnea.report.wording import count, few, length, listed, number
+from diffnea.text import count, few, length, listed, number
 
 PAGE = "report.html"
 FEW_JOINTS = 3  # of more, a sentence gives the range

@@ -1,9 +1,9 @@
-"""Numbers and lists as a person reads them, the same on the terminal and on pages."""
+"""Numbers, lists and tables as a person reads them, the same on the terminal and on pages."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-DEGREE = 57.29577951308232
+DEGREE = 180 / math.pi
 
 
 def length(value: float, sliding: bool) -> str:
@@ -30,6 +30,15 @@ def count(items: int, word: str) -> str:
     return f"{items} {word}" if items == 1 else f"{items} {word}s"
 
 
-def listed(names: Sequence[str]) -> str:
-    """As "a, b and c"."""
+def listed(names: Iterable[str], shown: int | None = None) -> str:
+    """As "a, b and c"; of more than twice `shown` names the first ones, and the rest is counted."""
+    names = list(names)
+    if shown is not None and len(names) > 2 * shown:
+        names = [*names[:shown], f"{len(names) - shown} more"]
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of as many cells each as lines, column under column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
