@@ -60,6 +60,8 @@ SENTENCES: dict[str, str] = {
     "zero-moved": "the zero of {subject} differs from the other recordings'; moved by {by:+.3g} at {joint} (rad or m)",
     "still": 'joint "{subject}" never moves in these data',
     # Before a fit starts.
+    "no-masses": "the robot file has no masses: bars of water of the links' lengths stand in, {mass:.3g} kg in all; "
+    "what the data do not determine stays there and is a guess",
     "too-few-samples": "too few samples: {samples} for {size} numbers; give at least {need}",
     "nothing-moves": "nothing moves in these data; record motion",
     "positions-are-noise": "positions are noise: {share:.0%} of their spread; record motion larger than the noise",

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diffnea import parameters
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.determine.findings import knowledge, linearised
 from diffnea.identify.determine.restart import restarted
@@ -107,12 +108,22 @@ class Plan:
 
     request: Request
     choice: Choice | None = None
+    guessed: tuple[Note, ...] = ()  # where the robot file says nothing of masses
 
     def run(self) -> Fit:
         """All five stages."""
         parts = self.request.prepared()
-        plan = self._chosen(parts)
-        return plan._run(parts)
+        return self._embodied()._chosen(parts)._run(parts)
+
+    def _embodied(self) -> "Plan":
+        """With bodies of a usual size for a robot whose file has no masses, and little trust in them."""
+        given, options = self.request.given, self.request.options
+        if not isinstance(given, Robot) or parameters.has_mass(given):
+            return self
+        guess = parameters.with_reference_bodies(given)
+        weak = replace(options, solve=replace(options.solve, strength=1.0, most_strength=10.0))
+        said = note("no-masses", mass=float(np.sum(np.asarray(guess.inertia.mass))))
+        return replace(self, request=replace(self.request, given=guess, options=weak), guessed=(said,))
 
     def _chosen(self, parts: Split) -> "Plan":
         """The plan with what was left to evidence."""
@@ -123,8 +134,18 @@ class Plan:
         if asked.actuator != "auto" and asked.loss != "auto":
             return self
         with stage("choosing friction and drives"):
-            found = choose(asked.given, parts, asked.actuator, asked.loss, asked.learn, asked.method, asked.options)
-        return Plan(replace(asked, actuator=found.actuator, loss=found.loss, learn=found.learn), found)
+            found = choose(
+                asked.given,
+                parts,
+                asked.actuator,
+                asked.loss,
+                asked.learn,
+                asked.method,
+                asked.options,
+                not self.guessed,
+            )
+        request = replace(asked, actuator=found.actuator, loss=found.loss, learn=found.learn)
+        return replace(self, request=request, choice=found)
 
     def _run(self, parts: Split) -> Fit:
         asked = self.request
@@ -259,7 +280,7 @@ class Plan:
 
     def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: _Outcome, problems: list[Note]) -> Fit:
         asked, spread = self.request, spread_of(parts.fitted)
-        known = not isinstance(asked.given, Robot) or bool(np.any(np.asarray(asked.given.inertia.mass) > 0))
+        known = not self.guessed
         with stage("judging"):
             metrics, judged = assess(
                 outcome.model, before, parts, spread, asked.compares_torques, known, asked.options.judge
@@ -273,7 +294,12 @@ class Plan:
             verdict=judge(metrics, judged, names, problems, notes, strange),
             loss=outcome.loss,
             history=outcome.history,
-            notes=(*about_data(asked.given, parts), *(self.choice.notes if self.choice else ()), *outcome.notes),
+            notes=(
+                *about_data(asked.given, parts),
+                *self.guessed,
+                *(self.choice.notes if self.choice else ()),
+                *outcome.notes,
+            ),
             config=self._config(free, parts),
             consistent=outcome.consistent or outcome.model,
             knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),

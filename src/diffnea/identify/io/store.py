@@ -117,6 +117,7 @@ def _robots(fit: Fit, out: Path) -> dict[str, Any]:
     """The robot in both formats, and what they lack; a robot that one of them cannot hold leaves a word instead."""
     urdf, mjcf = robot_files(fit.verdict)
     model, kept = fit.consistent, fit.held_out
+    assert isinstance(model, Model)
     whole = exported(model, kept)
     said = {urdf: _written(whole.robot, out / urdf), mjcf: _written(whole.curved, out / mjcf, whole.curves)}
     if whole.curves and said[mjcf] != WRITTEN:  # the user's own file may ask for what does not go with curves

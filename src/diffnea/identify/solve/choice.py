@@ -52,8 +52,12 @@ def choose(
     learn: Sequence[str] | None,
     method: str,
     options: Options,
+    scaled: bool = True,
 ) -> Choice:
-    """Of what is "auto" the best by the data that are fitted; what is not stays."""
+    """Of what is "auto" the best by the data that are fitted; what is not stays.
+
+    `scaled` says whether the robot's masses are known at all, so that the unit of commands can be told.
+    """
     named = None if learn is None else tuple(learn)
     if actuator != "auto":
         chosen, notes = _loss(loss, parts, method, actuator)
@@ -64,7 +68,7 @@ def choose(
     rubbing = Model(robot, for_robot("stribeck", robot))  # rows that dry friction spoils tell nothing of it
     clear = without_reversals(parts, rubbing, "torque", 20 * robot.num_joints, options.problem)
     table = columns(robot, equations(clear.fitted, late, np.ones(robot.num_joints)))
-    table, gain = _in_commands(table)
+    table, gain = _in_commands(table) if scaled else (table, 0.0)
     found = _Regression(table).greedy()
     chosen, notes = _loss(loss, parts, method, actuator)
     words = [each for each in found.names if each not in ("armature", "calibration")] + (["gain"] if gain else [])
