@@ -108,6 +108,57 @@ SENTENCES: dict[str, str] = {
     "lacks something, or these are not data of this robot",
     "accelerations-decide": "nothing could be rolled out (samples without order in time, or too few), so accelerations "
     "decide: nMSE {fit:.3g}, of the initial model {start:.3g}",
+    # Hints, each tried: what is left of the torques as given, and with the mistake undone.
+    "hint-axis-turned": 'joint "{subject}": its axis points the other way than in the robot file '
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    'write <axis xyz="{axis}"/>, or sign = -1 under [joints.{subject}] in a column map',
+    "hint-axis": 'joint "{subject}": its axis has another direction than in the robot file '
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    'write <axis xyz="{axis}"/>',
+    "hint-position-sign": 'joint "{subject}": its position has the wrong sign, its input the right one '
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "give q of [joints.{subject}] sign = -1 in a column map",
+    "hint-input-sign": 'joint "{subject}": its input has the wrong sign '
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "give u of [joints.{subject}] sign = -1 in a column map",
+    "hint-swapped": 'joints "{subject}" and "{other}" are swapped in the log '
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "exchange their columns in a column map",
+    "hint-inputs-swapped": 'inputs of joints "{subject}" and "{other}" are swapped '
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "exchange their u columns in a column map",
+    "hint-degrees": "positions are in degrees "
+    '(torque left: {before:.1%} as given, {after:.1%} so); write units = {{ q = "deg" }} in a column map',
+    "hint-time-unit": "times are in {unit} (torque left: {before:.1%} as given, {after:.1%} so); "
+    'write time = {{ column = "time", unit = "{unit}" }} in a column map',
+    "hint-clock": "a second of the log is {factor:.3g} s (torque left: {before:.1%} as given, {after:.1%} so); "
+    'write time = {{ column = "time", scale = {factor:.3g} }} in a column map',
+    "hint-delay": "inputs act {milliseconds:.3g} ms ({samples:.2g} samples) late "
+    "(torque left: {before:.1%} as given, {after:.1%} so); add +delay to --actuator",
+    "hint-early": "inputs are logged {milliseconds:.3g} ms ({samples:.2g} samples) late "
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "move their columns, or log what was sent with its time",
+    "hint-gravity": "gravity points along {gravity} m/s² "
+    "(torque left: {before:.1%} as given, {after:.1%} so): the robot is mounted otherwise; "
+    'write <diffnea gravity="{gravity}"/> in the robot file',
+    "hint-armature": "rotors are missing in the robot file "
+    "(torque left: {before:.1%} as given, {after:.1%} so); add armature to --learn",
+    "hint-scale": "inputs are in another unit, {scale:.3g} times what was taken "
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "give u scale = {scale:.3g} in a column map, or put gain+ before the --actuator",
+    "hint-friction": "friction is missing in the model (torque left: {before:.1%}, {after:.1%} with it); "
+    "add --actuator stribeck",
+    "hint-loss": "the search ended in a poor place: it leaves {before:.1%} of the torques, a regression {after:.1%}; "
+    "try --loss torque --method auto",
+    "hint-position-goal": "inputs of {subject} are positions to go to, not torques (correlation {alike:.4f} with q); "
+    "log torque or current, and name its column in a column map",
+    "hint-shuffled": "samples are not in order of time: positions jump by {jump:.2g} of their spread from one to "
+    "the next; sort the log, or give Samples",
+    "hint-input-missing": 'joint "{subject}" has a motor and moves as if driven (torque {takes:.1f} '
+    "× that of a free joint), "
+    "but the log has no input of it; name its column in a column map",
+    "hint-joint": 'only joint "{subject}" is not explained ({before:.0%} of its torque is left): look at its input, '
+    "and for springs, cables or a coupling that the model lacks",
     "another-robot": "the robot would weigh {factor:.3g} times what its file says: these are data of another robot, or "
     "inputs in another unit",
 }

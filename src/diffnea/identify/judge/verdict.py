@@ -33,6 +33,10 @@ class Verdict(str):
         """The word alone."""
         return str.__str__(self)
 
+    def also(self, notes: Sequence[Note | str]) -> "Verdict":
+        """The same word with more to say."""
+        return Verdict(self.status, [*self.notes, *notes])
+
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why, a sentence each."""
