@@ -134,7 +134,8 @@ SENTENCES: dict[str, str] = {
     "hint-clock": "a second of the log is {factor:.3g} s (torque left: {before:.1%} as given, {after:.1%} so); "
     'write time = {{ column = "time", scale = {factor:.3g} }} in a column map',
     "hint-delay": "inputs act {milliseconds:.3g} ms ({samples:.2g} samples) late "
-    "(torque left: {before:.1%} as given, {after:.1%} so); add +delay to --actuator",
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "add +delay to --actuator (up to 8 samples), or move the u columns",
     "hint-early": "inputs are logged {milliseconds:.3g} ms ({samples:.2g} samples) late "
     "(torque left: {before:.1%} as given, {after:.1%} so); "
     "move their columns, or log what was sent with its time",

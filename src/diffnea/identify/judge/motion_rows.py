@@ -17,6 +17,7 @@ from diffnea.models import Model
 EQUATIONS, LEAST_ROWS, A_PERIOD = 4500, 60, 3
 # Friction turns over within this share of a joint's usual speed.
 TURNS_OVER = 0.02
+HUGE = 1e50  # squares of more are not finite
 
 
 class Stretch(NamedTuple):
@@ -63,7 +64,7 @@ def motion_rows(tracks: Sequence[Track], model: Any = None) -> MotionRows | None
     rows = MotionRows(tuple(each for each in found if each is not None))
     if not rows.stretches or len(rows.motion.q) < LEAST_ROWS:
         return None
-    return rows if all(np.isfinite(signal).all() for signal in rows.motion) else None
+    return rows if all(np.all(np.abs(signal) < HUGE) for signal in rows.motion) else None
 
 
 def _stretch(track: Track, model: Any, corner: float | None, every: int) -> Stretch | None:
