@@ -98,7 +98,7 @@ SENTENCES: dict[str, str] = {
     "{windows} held-out windows)",
     "start-unknown": "the robot file says nothing to compare with: it has no masses, or predicts nothing finite",
     "against-guess": "error of roll-outs: {ratio:.3g} × the better of constant velocity and standing still "
-    "(below {bound:.3g}; at most {most:g} is accepted)",
+    "(below {bound:.3g}; at most {most:g} and surely below 1 is accepted)",
     "diverged": "{lost} of {windows} roll-outs diverge, {before} of the initial model's; each counts as one bad window",
     "torque-left": 'torques: {left:.1%} of joint "{subject}" is left, the most of all joints',
     "structure": 'a model without physics explains {removed:.1%} of the torque of joint "{subject}" that this one '

@@ -11,6 +11,7 @@ import numpy as np
 
 from diffnea.identify.judge.assess import Assessment, Metrics
 from diffnea.identify.judge.black_box import Structure
+from diffnea.identify.judge.bootstrap import Bound
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import JudgeOptions
 from diffnea.models import Model
@@ -101,9 +102,14 @@ def _lacking(found: Assessment, names: Sequence[str], options: JudgeOptions) -> 
     ]
     if found.structure is not None:
         said += _structures(found.structure, names, options)
-    if found.against_guess is not None and not np.exp(found.against_guess.upper) < options.guess:
+    if found.against_guess is not None and not _beats_guesses(found.against_guess, options):
         said.append(_guess(found, options))
     return said
+
+
+def _beats_guesses(found: Bound, options: JudgeOptions) -> bool:
+    """Far, and surely."""
+    return found.mean < np.log(options.guess) and found.upper < 0
 
 
 def _structures(found: Structure, names: Sequence[str], options: JudgeOptions) -> list[Note]:
@@ -129,7 +135,7 @@ def _compared(metrics: Metrics, found: Assessment, options: JudgeOptions) -> lis
         ratio, _, bound = np.exp(found.against_start)
         values = {"what": found.basis, "ratio": float(ratio), "bound": float(bound), "windows": found.windows}
         said.append(note("against-start", **values))
-    met = found.against_guess is not None and np.exp(found.against_guess.upper) < options.guess
+    met = found.against_guess is not None and _beats_guesses(found.against_guess, options)
     return [*said, _guess(found, options)] if met else said
 
 
