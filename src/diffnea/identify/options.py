@@ -135,15 +135,15 @@ class JudgeOptions:
     lost: float = 10.0
     # A black box must not surely explain this share of a joint's torques beyond the model, nor the smaller one where it
     # takes away half or more of what the model leaves. Good fits of real machines are at 0.034 at most and lose a
-    # quarter, right simulated ones at 0.006 and lose up to a half; wrong ones are at 0.019 at least and lose two thirds.
+    # quarter, right simulated ones at 0.006 and lose half at most; wrong ones are at 0.019 at least and lose two thirds.
     structure: float = 0.06
     mostly_structure: float = 0.015
     mostly: float = 0.5
     # Largest share of a joint's torques that may be left, for whatever reason: real arms are at 0.22 and below, inputs
     # that do not belong to the motion at 0.9 and above.
     unexplained: float = 0.5
-    # Largest roll-out error by that of the better guess, geometric mean; it must surely be below 1 too. Real machines are
-    # at 0.24 and below, hopeless fits at 0.67 and above.
+    # Largest roll-out error by that of the better guess, geometric mean; it must surely be below 1 too. Real machines
+    # are at 0.24 and below, hopeless fits at 0.67 and above.
     guess: float = 0.5
     # A robot that has become heavier or lighter by this factor has inputs in another unit: no file is this wrong.
     another: float = 30.0

@@ -4,6 +4,7 @@ Accepted is a fit that is surely better than its start, and good by itself: a bl
 the torques that it leaves, and its roll-outs are far better than guesses. What it is compared in follows the loss.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -109,7 +110,7 @@ def _lacking(found: Assessment, names: Sequence[str], options: JudgeOptions) -> 
 
 def _beats_guesses(found: Bound, options: JudgeOptions) -> bool:
     """Far, and surely."""
-    return found.mean < np.log(options.guess) and found.upper < 0
+    return found.mean < math.log(options.guess) and found.upper < 0
 
 
 def _structures(found: Structure, names: Sequence[str], options: JudgeOptions) -> list[Note]:
