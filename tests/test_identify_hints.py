@@ -149,3 +149,11 @@ def test_a_failed_fit_says_what_would_explain_the_data(tmp_path, log):
         wrong, dn.Recording(**log, joint_names=wrong.joint_names), actuator="stribeck", loss="torque", starts=2
     )
     assert found.verdict != "accepted" and "hint-axis" in found.verdict.codes, found.verdict.reasons
+
+
+def test_a_file_without_masses_is_never_compared_with(arm, log):
+    empty = replace(arm, inertia=jax.tree.map(jnp.zeros_like, arm.inertia))
+    data = dn.Recording(**log, joint_names=arm.joint_names)
+    found = dn.fit(empty, data, actuator="stribeck", loss="torque", method="linear")
+    assert "start-unknown" in found.verdict.codes and "another-robot" not in found.verdict.codes
+    assert found.verdict == "accepted", found.verdict.reasons

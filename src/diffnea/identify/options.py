@@ -135,7 +135,7 @@ class JudgeOptions:
     lost: float = 10.0
     # A black box must not surely explain this share of a joint's torques beyond the model, nor the smaller one where it
     # takes away half or more of what the model leaves. Good fits of real machines are at 0.034 at most and lose a
-    # quarter, right simulated ones at 0.006 and lose half at most; wrong ones are at 0.019 at least and lose two thirds.
+    # quarter, right simulated ones at 0.006 and lose half at most; wrong ones are at 0.019 or more and lose two thirds.
     structure: float = 0.06
     mostly_structure: float = 0.015
     mostly: float = 0.5
