@@ -11,6 +11,7 @@ from diffnea import identify
 from diffnea.cli import main
 from diffnea.cli.fit import Fit
 from diffnea.cli.inputs import read_robot, robot_names
+from diffnea.cli.words import notes
 from diffnea.recordings import save_recording
 
 TRUE_MASS, TRUE_DAMPING = 0.7, 0.004
@@ -118,6 +119,12 @@ def test_a_fit_that_is_not_accepted_leaves_no_identified_robot(folder, fitted, c
     assert main(["simulate", str(out), "--seconds", "0.1", "--out", str(folder / "x.csv")]) == 0
     dn.load_fit(fitted[2]).save(out)
     assert robots["identified"].exists() and not list(out.glob("rejected.*"))
+
+
+def test_notes_on_single_recordings_are_counted_by_their_code():
+    said = ["held: a recording's name begins this", "held: smoothed to 3 Hz", "kept back: a quarter"]
+    lines = notes(said, ["locked", "data", "kept-back"])
+    assert lines == [f"  {said[0]}", f"  {said[2]}", "  1 note on how the recordings were prepared; see fit.json"]
 
 
 def test_friction_alone_leaves_the_inertia(folder):

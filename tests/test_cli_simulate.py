@@ -38,7 +38,7 @@ def test_a_fit_follows_the_commands_it_was_fitted_to(tmp_path, capsys):
     run = dn.rollout(model, np.array([0.0, 0.1]), np.zeros(2), u, dt=1 / rate)
     recording = dn.Recording(time=time, q=np.asarray(run.q), u=u, qd=np.asarray(run.qd), joint_names=robot.joint_names)
     dn.recordings.save_recording(recording, tmp_path / "run.npz")
-    fit = dn.fit(robot, recording, learn=(), actuator="viscous", method="lm", steps=3)
+    fit = dn.fit(robot, recording, learn=(), actuator="viscous", method="lm", loss="acceleration", steps=3)
     fit.save(tmp_path / "fit")
     out = str(tmp_path / "again.npz")
     for what, error in (("cartpole", 1e-9), (str(tmp_path / "fit"), 1e-2)):  # the fit saw smoothed accelerations

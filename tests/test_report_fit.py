@@ -14,6 +14,8 @@ from robots import random_robot, random_tree
 import diffnea as dn
 from diffnea import report
 from diffnea.cli import main
+from diffnea.identify.payload import Estimate, Payload
+from diffnea.identify.solve.solution import Status
 from diffnea.report import residuals
 from diffnea.report.evidence import evidence, friction_curve
 from diffnea.report.playback import scene
@@ -27,10 +29,10 @@ def folders(tmp_path_factory):
     place = tmp_path_factory.mktemp("fits")
     robot, recordings = cartpole_recordings()
     fits = {
-        "viscous": dn.fit(robot, recordings, actuator="viscous", method="lm"),
-        "samples": dn.fit(robot, as_samples(recordings), actuator="viscous", method="lm", steps=8),
+        "viscous": dn.fit(robot, recordings, actuator="viscous", method="lm", loss="acceleration"),
+        "samples": dn.fit(robot, as_samples(recordings), actuator="viscous", method="lm", steps=8, loss="acceleration"),
         "network": dn.fit(network(recordings), recordings, method="adam", steps=50),
-        "failed": dn.fit(robot, [each[:8] for each in recordings], actuator="viscous"),
+        "failed": dn.fit(robot, [each[:8] for each in recordings], actuator="viscous", loss="acceleration"),
     }
     for name, fit in fits.items():
         fit.save(place / name)
@@ -79,6 +81,37 @@ def test_the_page_is_that_of_the_folder(folders, tmp_path):
     (tmp_path / "copy" / "held_out.npz").unlink()
     page = report.fit(tmp_path / "copy").read_text()
     assert "holds no data to draw" in page and "cart viscous friction" in page and "<svg" in page
+
+
+def test_folders_of_other_versions_are_read(folders, tmp_path):
+    """Older ones have sentences for notes and no options, newer ones codes that are not known here."""
+    _, fit = folders["viscous"]
+    path = tmp_path / "fit.json"
+    fit.save(tmp_path)
+    content = json.loads(path.read_text())
+    assert content["notes"][0].keys() == {"code", "subject", "values", "text"}
+    older = {key: [each["text"] for each in content[key]] for key in ("reasons", "notes", "unknown")}
+    path.write_text(json.dumps({**content, **older, "options": None}))
+    found = dn.load_fit(tmp_path)
+    assert found.verdict.reasons == fit.verdict.reasons and set(found.verdict.codes) == {"said"}
+    assert list(map(str, found.notes)) == list(map(str, fit.notes)) and found.options == fit.options
+    assert older["reasons"][0] in report.page(found).replace("&#34;", '"')
+    content["notes"][0]["code"] = "of-tomorrow"
+    path.write_text(json.dumps(content))
+    assert dn.load_fit(tmp_path).notes[0].text == fit.notes[0].text
+
+
+def test_what_a_fit_was_made_with_is_kept(folders, tmp_path):
+    """Options that differ from the usual ones, how the search ended, and a payload with its intervals."""
+    _, fit = folders["viscous"]
+    options = replace(fit.options, judge=replace(fit.options.judge, draws=7))
+    payload = Payload(Estimate(1.2, 1.1, 1.3), *(Estimate(*np.ones((3, n))) for n in (3, 6)), frame="flange")
+    replace(fit, options=options, outcome=Status.STOPPED_EARLY, payload=payload).save(tmp_path)
+    found = dn.load_fit(tmp_path)
+    assert found.options == options != fit.options and found.status == "stopped early"
+    assert found.payload.to_dict() == payload.to_dict() and [each.code for each in found.notes] == [
+        each.code for each in fit.notes
+    ]
 
 
 def test_what_is_shown_was_not_fitted(folders):
@@ -266,7 +299,7 @@ def compared(folders, tmp_path_factory):
     """The viscous fit beside one with dry friction, on the same recordings."""
     robot, recordings = cartpole_recordings()
     place = tmp_path_factory.mktemp("compared")
-    dn.fit(robot, recordings, actuator="stribeck", method="lm").save(place / "stribeck")
+    dn.fit(robot, recordings, actuator="stribeck", method="lm", loss="acceleration").save(place / "stribeck")
     first = folders["viscous"][0]
     page = report.comparison_page(first, place / "stribeck", place / "both.html")
     return report.compare(first, place / "stribeck"), page, (first, place / "stribeck")
@@ -288,7 +321,7 @@ def test_the_better_model_is_named_and_numbers_stand_side_by_side(compared):
 def test_fits_on_other_data_are_no_contest(compared, folders, tmp_path):
     _, _, (first, _) = compared
     robot, recordings = cartpole_recordings()
-    dn.fit(robot, recordings[:2], actuator="viscous", method="lm").save(tmp_path / "fewer")
+    dn.fit(robot, recordings[:2], actuator="viscous", method="lm", loss="acceleration").save(tmp_path / "fewer")
     found = report.compare(first, tmp_path / "fewer")
     assert not found.same_data and "different data" in found.conclusion
     with pytest.raises(ValueError, match="compare fits of the same joints"):

@@ -104,9 +104,8 @@ class Fit:
             saved = fit.save(self.out)
             _tell(watch, "drawing the page")
             drawn = report.save_page(fit, self.out)
-        names = [recording.name or f"recording {k}" for part in (data, test or []) for k, recording in enumerate(part)]
         suspected = suspicions([*data, *(test or ())], robot) + (timing(data) if self.loss == "torque" else [])
-        found = self._result(fit, robot, len(data), samples, names, suspected)
+        found = self._result(fit, robot, len(data), samples, suspected)
         written = {"lacking": list(saved.lacking), "files": sorted([*saved.files, drawn.name])}
         return found | written | {"seconds": round(time.perf_counter() - began, 2)}
 
@@ -124,9 +123,8 @@ class Fit:
         return (*self.links, *payload) or None
 
     def _result(
-        self, fit: identify.Fit, robot: Any, recordings: int, samples: int, names: list[str], suspected: list[str]
+        self, fit: identify.Fit, robot: Robot, recordings: int, samples: int, suspected: list[str]
     ) -> dict[str, Any]:
-        metrics = {name: None if part is None else part.to_dict() for name, part in vars(fit.metrics).items()}
         return {
             "out": self.out,
             "robot": self.robot,
@@ -134,17 +132,20 @@ class Fit:
             "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
             "recordings": recordings,
             "samples": samples,
-            "actuator": self._chosen()[1],
+            "actuator": fit.config["actuator"],
             "learned": fit.config["learn"],
             "verdict": fit.verdict.status,
             "reasons": list(fit.verdict.reasons),
-            "metrics": metrics,
+            "reason_codes": list(fit.verdict.codes),
+            "status": fit.status,
+            "metrics": fit.metrics.to_dict(),
             "identifiable": [each.to_dict() for each in fit.identifiable],
             "unknown": list(map(str, fit.unknown)),
             "table": fit.table.to_dicts(),
-            "notes": list(fit.notes),
+            "unknown_codes": [each.code for each in fit.unknown],
+            "notes": list(map(str, fit.notes)),
+            "note_codes": [each.code for each in fit.notes],
             "suspicions": suspected,
-            "names": list(dict.fromkeys(names)),
         }
 
     def summary(self, result: dict[str, Any]) -> str:

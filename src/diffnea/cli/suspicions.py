@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Bool
 
 from diffnea.recordings import Recording
-from diffnea.recordings.measured_input import NOTE
 from diffnea.robot import Robot
 
 # Fewer samples a second tell nothing of a machine that moves; times of a log may be in milliseconds.
@@ -24,7 +23,7 @@ def suspicions(recordings: Sequence[Recording], robot: Robot) -> list[str]:
 
 def timing(recordings: Sequence[Recording]) -> list[str]:
     """For fits of torques: most logs have measured ones, but nothing in a file says so."""
-    if all(NOTE in recording.notes or recording.qdd is not None for recording in recordings):
+    if all(recording.measured or recording.qdd is not None for recording in recordings):
         return []
     return ["inputs count as commands, held until the next sample; if they are measured torques, say --measured"]
 

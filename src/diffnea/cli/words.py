@@ -17,7 +17,7 @@ def fit_in_words(result: dict[str, Any]) -> str:
         f"{result['robot']}: learned {listed(result['learned'])}{driven} from "
         f"{count(result['recordings'], 'recording')} ({result['samples']} samples) in {result['seconds']:.1f} s"
     )
-    lines = [head, *notes(result["notes"], result["names"]), *(f"  ! {each}" for each in result["suspicions"]), ""]
+    lines = [head, *notes(result["notes"], result["note_codes"]), *(f"  ! {each}" for each in result["suspicions"]), ""]
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
     lines += [*errors(result), "", *known(result["identifiable"]), *unknown(result["unknown"]), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
@@ -26,12 +26,11 @@ def fit_in_words(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def notes(said: Sequence[str], names: Sequence[str]) -> list[str]:
+def notes(said: Sequence[str], codes: Sequence[str]) -> list[str]:
     """What was done on the way; what concerns single recordings is counted."""
-    single = [note for note in said if any(note.startswith(f"{name}: ") for name in names)]
-    lines = [f"  {note}" for note in said if note not in single]
-    more = f"  {count(len(single), 'note')} on how the recordings were prepared; see fit.json"
-    return [*lines, *([more] if single else [])]
+    lines = [f"  {note}" for note, code in zip(said, codes, strict=True) if code != "data"]
+    more = f"  {count(codes.count('data'), 'note')} on how the recordings were prepared; see fit.json"
+    return [*lines, *([more] if "data" in codes else [])]
 
 
 def errors(result: dict[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ def as_held(recording: Recording) -> Recording:
     """
     if recording.qd is not None and recording.qdd is not None:
         return recording
-    return recording.replace(u=_means(recording.u), notes=(*recording.notes, NOTE))
+    return recording.replace(u=_means(recording.u), notes=(*recording.notes, NOTE), measured=True)
 
 
 def _means(u: Float[np.ndarray, "time n"]) -> Float[np.ndarray, "time n"]:

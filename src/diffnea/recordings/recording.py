@@ -22,7 +22,8 @@ class Recording(eqx.Module):
 
     One column a joint. `u` may be left out (nothing is driven); `driven` says which joints have an input, by default
     those whose input is ever other than zero. `notes` says in words what was done to the data on the way, `unwrapped`
-    counts the jumps of a whole turn that were taken out of each joint.
+    counts the jumps of a whole turn that were taken out of each joint. `measured`: the inputs were measured at each
+    sample, and `u` has what acts between two (`as_held`).
     """
 
     time: Float[np.ndarray, " time"]
@@ -35,6 +36,7 @@ class Recording(eqx.Module):
     name: str | None = eqx.field(static=True)
     notes: tuple[str, ...] = eqx.field(static=True)
     unwrapped: tuple[int, ...] = eqx.field(static=True)
+    measured: bool = eqx.field(static=True)
 
     def __init__(
         self,
@@ -48,6 +50,7 @@ class Recording(eqx.Module):
         name: str | None = None,
         notes: Sequence[str] = (),
         unwrapped: Sequence[int] | np.ndarray | None = None,
+        measured: bool = False,
     ):
         where = f"Recording {name!r}" if name else "Recording"
         self.q = _matrix(q, "q", where)
@@ -57,7 +60,7 @@ class Recording(eqx.Module):
         self.qd, self.qdd = signals["qd"], signals["qdd"]
         self.joint_names = _names(joint_names, self.q.shape[1], where)
         self.driven = _driven(driven, self.u, where)
-        self.name, self.notes = name, tuple(notes)
+        self.name, self.notes, self.measured = name, tuple(notes), bool(measured)
         self.unwrapped = (0,) * self.num_joints if unwrapped is None else tuple(int(count) for count in unwrapped)
 
     def __len__(self) -> int:
@@ -83,7 +86,8 @@ class Recording(eqx.Module):
     def replace(self, **changes: Any) -> "Recording":
         """The same recording with some fields changed, checked again."""
         fields = {**self._arrays(), "joint_names": self.joint_names, "driven": self.driven, "name": self.name}
-        return Recording(**{**fields, "notes": self.notes, "unwrapped": self.unwrapped, **changes})
+        fields |= {"notes": self.notes, "unwrapped": self.unwrapped, "measured": self.measured}
+        return Recording(**{**fields, **changes})
 
     def _arrays(self) -> dict[str, np.ndarray | None]:
         return {"time": self.time, "q": self.q, "u": self.u, "qd": self.qd, "qdd": self.qdd}
@@ -193,7 +197,8 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
     notes = tuple(dict.fromkeys(note for item in several for note in item.notes))
     driven = np.any([item.driven for item in several], axis=0)
     unwrapped = np.sum([item.unwrapped for item in several], axis=0)
-    return several[0].replace(**arrays, driven=driven, notes=notes, unwrapped=unwrapped)
+    measured = all(item.measured for item in several)
+    return several[0].replace(**arrays, driven=driven, notes=notes, unwrapped=unwrapped, measured=measured)
 
 
 # Checks ----------------------------------------------------------------------------------------------------------

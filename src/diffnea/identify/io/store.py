@@ -6,7 +6,7 @@ import os
 import platform
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,12 @@ from diffnea.identify.judge.assess import Metrics
 from diffnea.identify.judge.held_out import from_arrays, to_arrays
 from diffnea.identify.judge.score import Score
 from diffnea.identify.judge.verdict import ACCEPTED, Verdict
-from diffnea.identify.notes import Note, note
+from diffnea.identify.notes import SENTENCES, Note, note
+from diffnea.identify.options import Options
+from diffnea.identify.payload import Payload
 from diffnea.identify.precision import double_precision
 from diffnea.identify.result import Fit, Saved
+from diffnea.identify.solve.solution import Status
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -64,7 +67,7 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> Saved:
     files.replace(out / WEIGHTS, _npz(np.savez, arrays))
     if isinstance(fit.consistent, Model):
         with double_precision():
-            content |= _robots(fit, out)
+            content |= _robots(fit.consistent, fit, out)
     robots = {name for name, said in content.get("robot_files", {}).items() if said == WRITTEN}
     for name in {*IDENTIFIED, *REJECTED} - robots:  # what an earlier fit left here is not this one's
         (out / name).unlink(missing_ok=True)
@@ -96,8 +99,8 @@ def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     plain = {
         "format": FORMAT,
         "verdict": fit.verdict.status,
-        "reasons": list(fit.verdict.reasons),
-        "reason_notes": [each.to_dict() for each in fit.verdict.notes],
+        "reasons": [each.to_dict() for each in fit.verdict.notes],
+        "status": fit.status,
         "config": fit.config,
         "metrics": fit.metrics.to_dict(),
         "table": known.table.to_dicts(),
@@ -105,23 +108,23 @@ def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
         "unknown": [each.to_dict() for each in known.unknown],
         "counts": known.counts,
         "notes": [each.to_dict() for each in fit.notes],
+        "payload": None if fit.payload is None else fit.payload.to_dict(),
         "loss": fit.loss,
         "history": list(fit.history),
+        "options": fit.options.to_dict(),
         "versions": fit.versions or versions(),
     }
     consistent = None if fit.consistent is fit.model else modules.pack(fit.consistent, arrays)
     return files.named(plain) | {"model": model, "consistent": consistent, "held_out": None}
 
 
-def _robots(fit: Fit, out: Path) -> dict[str, Any]:
+def _robots(model: Model, fit: Fit, out: Path) -> dict[str, Any]:
     """The robot in both formats, and what they lack; a robot that one of them cannot hold leaves a word instead."""
     urdf, mjcf = robot_files(fit.verdict)
-    model, kept = fit.consistent, fit.held_out
-    assert isinstance(model, Model)
-    whole = exported(model, kept)
+    whole = exported(model, fit.held_out)
     said = {urdf: _written(whole.robot, out / urdf), mjcf: _written(whole.curved, out / mjcf, whole.curves)}
     if whole.curves and said[mjcf] != WRITTEN:  # the user's own file may ask for what does not go with curves
-        whole = exported(model, kept, curves=False)
+        whole = exported(model, fit.held_out, curves=False)
         said[mjcf] = _written(whole.robot, out / mjcf)
     return {"robot_files": said, "not_in_robot_files": list(whole.lacking)}
 
@@ -160,27 +163,35 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
         model=model,
         consistent=modules.unpack(content["consistent"], arrays) or model,
         metrics=Metrics(**metrics),
-        verdict=_verdict(content),
+        verdict=Verdict(content["verdict"], list(map(_note, content.get("reason_notes", content["reasons"])))),
         loss=files.unnamed(content["loss"]),
         history=tuple(files.unnamed(content["history"])),
         notes=tuple(map(_note, content["notes"])),
         config=content["config"],
         knowledge=lambda: known,
+        options=_options(Options, content.get("options") or {}),
+        outcome=Status(content.get("status", Status.CONVERGED.value)),
+        payload=content.get("payload") and Payload.from_dict(files.unnamed(content["payload"])),
         versions=content.get("versions", {}),
     )
 
 
-def _verdict(content: dict[str, Any]) -> Verdict:
-    """With the codes of its reasons; folders of older versions have the words alone."""
-    words, notes = content["reasons"], content.get("reason_notes")
-    return Verdict(
-        content["verdict"], words if notes is None else [Note.from_dict(files.unnamed(each)) for each in notes]
-    )
-
-
 def _note(each: Any) -> Note:
-    """As it was stored; older folders have sentences only."""
-    return note("said", said=each) if isinstance(each, str) else Note.from_dict(files.unnamed(each))
+    """As it was stored; older folders have sentences only, and newer ones codes that are not known here."""
+    if isinstance(each, dict) and each["code"] in SENTENCES:
+        return Note.from_dict(files.unnamed(each))
+    return note("said", said=str(each["text"] if isinstance(each, dict) else each))
+
+
+def _options(kind: Any, stored: dict[str, Any]) -> Any:
+    """Options as they were; those that the folder does not have, or that are no more, are as by default."""
+    rooms = {each.name: getattr(kind(), each.name) for each in fields(kind)}
+    values = {
+        name: _options(type(usual), stored[name]) if is_dataclass(usual) else files.unnamed(stored[name])
+        for name, usual in rooms.items()
+        if name in stored
+    }
+    return kind(**values)
 
 
 def _nan(each: dict[str, Any]) -> dict[str, Any]:
