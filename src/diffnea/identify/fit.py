@@ -12,10 +12,11 @@ import numpy as np
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.options import Options
 from diffnea.identify.payload_fit import fit_payload
-from diffnea.identify.pipeline import Plan, Request
+from diffnea.identify.pipeline import Plan
 from diffnea.identify.precision import double_precision, is_double
 from diffnea.identify.problem.tracks import Data
 from diffnea.identify.progress import Watch, watched
+from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot

@@ -18,7 +18,7 @@ from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.verdict import judge
 from diffnea.identify.notes import note
 from diffnea.identify.payload import Estimate, Payload
-from diffnea.identify.pipeline import Request, about_data, spread_of
+from diffnea.identify.pipeline import about_data, spread_of
 from diffnea.identify.problem.noise import correlation_time
 from diffnea.identify.problem.residuals import residuals
 from diffnea.identify.problem.reversals import without_reversals
@@ -26,6 +26,7 @@ from diffnea.identify.problem.rows import Rows, through
 from diffnea.identify.problem.tracks import Split, equations
 from diffnea.identify.problem.unknowns import late, unknowns
 from diffnea.identify.progress import stage
+from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
 from diffnea.identify.solve.solution import Status
 from diffnea.models import Model

@@ -10,24 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea import parameters
-from diffnea.actuators import AbstractActuator
 from diffnea.identify.determine.findings import knowledge, linearised
 from diffnea.identify.determine.restart import restarted
 from diffnea.identify.friction.prandtl import known as with_ways
 from diffnea.identify.friction.prandtl_fit import slipping
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
-from diffnea.identify.judge.verdict import another_robot, judge
+from diffnea.identify.judge.hints import hints
+from diffnea.identify.judge.verdict import ACCEPTED, another_robot, judge
 from diffnea.identify.notes import Note, note
-from diffnea.identify.options import Options
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Data, Split, Track, batch, equations, split
+from diffnea.identify.problem.tracks import Split, Track, batch, equations
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage
+from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
 from diffnea.identify.solve import multistart
 from diffnea.identify.solve.choice import Choice, choose
@@ -43,50 +43,6 @@ from diffnea.robot import Robot
 STARTS_OF_FEW, STARTS_OF_MANY, MANY_NUMBERS = 8, 4, 64
 # Residuals for each number to learn, at least.
 LEAST_ROWS = 2
-
-
-@dataclass(frozen=True)
-class Request:
-    """What was asked for, as `fit` takes it."""
-
-    given: Robot | FeedForward
-    data: Data
-    learn: tuple[str, ...] | None
-    actuator: str | AbstractActuator
-    method: str
-    loss: str
-    start: str
-    seed: int
-    test: Data | None
-    robust: bool | None
-    starts: int | None
-    steps: int | None
-    links: tuple[str, ...] | None
-    joints: tuple[str, ...] | None
-    known: dict[str, Any]
-    options: Options
-
-    @property
-    def joint_names(self) -> tuple[str, ...]:
-        """The robot's, or numbers for a network."""
-        given = self.given
-        return given.joint_names if isinstance(given, Robot) else tuple(map(str, range(given.num_joints)))
-
-    @property
-    def from_file(self) -> bool:
-        """Whether the robot's own numbers are worth something."""
-        return self.start == "nominal" and isinstance(self.given, Robot)
-
-    @property
-    def compares_torques(self) -> bool:
-        """Whether a fit is of torques."""
-        return self.loss == "torque" or self.method == "linear"
-
-    def prepared(self) -> Split:
-        """The data in the robot's order, differentiated and divided."""
-        names = self.given.joint_names if isinstance(self.given, Robot) else None
-        with stage("preparing data"):
-            return split(self.data, self.test, names, self.given.num_joints, self.seed)
 
 
 @dataclass(frozen=True)
@@ -285,13 +241,16 @@ class Plan:
             metrics, judged = assess(
                 outcome.model, before, parts, spread, asked.compares_torques, known, asked.options.judge
             )
-        names, stopped = asked.joint_names, outcome.status is Status.STOPPED_EARLY
-        notes = (*([note("search-stopped")] if stopped else ()), *_still(parts, names))
-        strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
+            stopped = [note("search-stopped")] if outcome.status is Status.STOPPED_EARLY else []
+            notes = (*stopped, *_still(parts, asked.joint_names))
+            strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
+            verdict = judge(metrics, judged, asked.joint_names, problems, notes, strange)
+            if verdict != ACCEPTED and isinstance(asked.given, Robot):
+                verdict = verdict.also(hints(asked.given, parts.fitted, outcome.model, asked.options.judge))
         return Fit(
             model=outcome.model,
             metrics=metrics,
-            verdict=judge(metrics, judged, names, problems, notes, strange),
+            verdict=verdict,
             loss=outcome.loss,
             history=outcome.history,
             notes=(

@@ -1,0 +1,55 @@
+"""Request: what was asked of a fit, and its data as the fit sees them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from diffnea.actuators import AbstractActuator
+from diffnea.identify.options import Options
+from diffnea.identify.problem.tracks import Data, Split, split
+from diffnea.identify.progress import stage
+from diffnea.models import FeedForward
+from diffnea.robot import Robot
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, as `fit` takes it."""
+
+    given: Robot | FeedForward
+    data: Data
+    learn: tuple[str, ...] | None
+    actuator: str | AbstractActuator
+    method: str
+    loss: str
+    start: str
+    seed: int
+    test: Data | None
+    robust: bool | None
+    starts: int | None
+    steps: int | None
+    links: tuple[str, ...] | None
+    joints: tuple[str, ...] | None
+    known: dict[str, Any]
+    options: Options
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The robot's, or numbers for a network."""
+        given = self.given
+        return given.joint_names if isinstance(given, Robot) else tuple(map(str, range(given.num_joints)))
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the robot's own numbers are worth something."""
+        return self.start == "nominal" and isinstance(self.given, Robot)
+
+    @property
+    def compares_torques(self) -> bool:
+        """Whether a fit is of torques."""
+        return self.loss == "torque" or self.method == "linear"
+
+    def prepared(self) -> Split:
+        """The data in the robot's order, differentiated and divided."""
+        names = self.given.joint_names if isinstance(self.given, Robot) else None
+        with stage("preparing data"):
+            return split(self.data, self.test, names, self.given.num_joints, self.seed)
