@@ -11,7 +11,7 @@ from diffnea import identify
 from diffnea.cli import main
 from diffnea.cli.fit import Fit
 from diffnea.cli.inputs import read_robot, robot_names
-from diffnea.cli.words import notes
+from diffnea.cli.words import known, notes, unknown
 from diffnea.recordings import save_recording
 
 TRUE_MASS, TRUE_DAMPING = 0.7, 0.004
@@ -125,6 +125,21 @@ def test_notes_on_single_recordings_are_counted_by_their_code():
     said = ["held: a recording's name begins this", "held: smoothed to 3 Hz", "kept back: a quarter"]
     lines = notes(said, ["locked", "data", "kept-back"])
     assert lines == [f"  {said[0]}", f"  {said[2]}", "  1 note on how the recordings were prepared; see fit.json"]
+
+
+def test_what_a_person_reads_comes_first_and_sums_are_counted():
+    """Base parameters and long lists are folded, unless all is asked for."""
+    made = [dict(formula=f"J{k} + m{k}", value=1.0, lower=0.5, upper=2.0, unit="kg", kind="inertia") for k in range(30)]
+    mixed = [each | {"base": k % 3 > 0} for k, each in enumerate(made)]
+    lines = known(mixed)
+    assert len(lines) == 12 and lines[1].startswith("  J0") and lines[2].startswith("  J3")
+    assert lines[-1] == "  and 20 base parameters: --all shows them"
+    assert len(known(mixed, whole=True)) == 31 and known(mixed, whole=True)[11].startswith("  J1 ")
+    assert known([each | {"base": False} for each in made])[-1] == "  and 10 more: --all shows them"
+    assert len(known([each | {"base": True} for each in made])) == 22
+    sentences = [f"mass {k}" for k in range(12)]
+    assert unknown(sentences)[-1] == "  and 2 more: --all shows them" and len(unknown(sentences)) == 12
+    assert len(unknown(sentences, whole=True)) == 13 and unknown([]) == []
 
 
 def test_friction_alone_leaves_the_inertia(folder):

@@ -14,6 +14,7 @@ from robots import random_robot, random_tree
 import diffnea as dn
 from diffnea import report
 from diffnea.cli import main
+from diffnea.identify.notes import note
 from diffnea.identify.payload import Estimate, Payload
 from diffnea.identify.solve.solution import Status
 from diffnea.report import residuals
@@ -263,6 +264,26 @@ def test_the_playback_has_the_kinematics_of_the_robot(browser, folders):
     q = np.random.default_rng(0).normal(size=tree.num_joints)
     found = page.evaluate("q => window.playback.poses(q)", q.tolist())
     np.testing.assert_allclose([p["p"] for p in found], np.asarray(dn.forward_kinematics(tree, q))[:, :3, 3], atol=1e-4)
+    page.close()
+
+
+def test_base_parameters_and_long_lists_are_folded(browser, folders, tmp_path):
+    folder, fit = folders["viscous"]
+    sums = [each for each in fit.identifiable if each.base]
+    assert 0 < len(sums) < len(fit.identifiable)
+    page = opened(browser, folder / "report.html")
+    shown = page.locator("#known tbody tr").filter(visible=True)
+    assert shown.count() == len(fit.identifiable) - len(sums)
+    page.get_by_text(f"{len(sums)} base parameter").click()
+    assert shown.count() == len(fit.identifiable) and page.said == []
+    page.close()
+    many = replace(fit.known, unknown=tuple(note("said", said=f"mass {k}") for k in range(13)))
+    (tmp_path / "many.html").write_text(report.page(replace(fit, knowledge=lambda: many)))
+    page = opened(browser, tmp_path / "many.html")
+    told = page.locator("#known li").filter(visible=True)
+    assert told.count() == 10
+    page.get_by_text("and 3 more").click()
+    assert told.count() == 13
     page.close()
 
 

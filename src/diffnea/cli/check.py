@@ -43,6 +43,8 @@ class Check:
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     out: str | None = None
     """A page to write, with pictures: check.html."""
+    all: bool = False
+    """Print base parameters and everything that the data do not tell, too."""
     json: bool = False
     """Print the result as one JSON object."""
     debug: bool = False
@@ -72,7 +74,7 @@ class Check:
 
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
-        return check_in_words(result)
+        return check_in_words(result, self.all)
 
 
 def _finding(recording: Recording, found: Diagnosis, robot: Robot) -> dict[str, Any]:

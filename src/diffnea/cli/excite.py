@@ -50,6 +50,8 @@ class Excite:
     """Of the random motions that the search begins with."""
     out: str = "excitation.csv"
     """The motion to write: .csv or .npz."""
+    all: bool = False
+    """Print base parameters and everything that the data do not tell, too."""
     json: bool = False
     """Print the result as one JSON object."""
     debug: bool = False
@@ -90,7 +92,7 @@ class Excite:
 
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
-        return excite_in_words(result)
+        return excite_in_words(result, self.all)
 
 
 def _told(told: Expectation) -> dict[str, Any]:

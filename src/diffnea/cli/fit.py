@@ -69,6 +69,8 @@ class Fit:
     """Of everything random."""
     out: str = "out"
     """The folder to write to."""
+    all: bool = False
+    """Print base parameters and everything that the data do not tell, too."""
     json: bool = False
     """Print the result as one JSON object."""
     debug: bool = False
@@ -150,7 +152,7 @@ class Fit:
 
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
-        return fit_in_words(result)
+        return fit_in_words(result, self.all)
 
     def exit_code(self, result: dict[str, Any]) -> int:
         """3 where a fit was made and not accepted, so that a script does not go on with it."""

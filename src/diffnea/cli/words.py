@@ -1,17 +1,23 @@
 """Results of commands as lines for a person: errors in millimetres and degrees, what is known, what is not."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from diffnea.cli.formulas import short
 from diffnea.text import DEGREE, aligned, count, length, listed, number
 
-# More lines than this of one kind are counted instead.
-_SHOWN = 20
+# More lines than this of one kind are counted instead: of quantities, and of sentences.
+_SHOWN, _SAID = 20, 10
+_HOW = "--all shows them"
+
+Combination = dict[str, Any]
 
 
-def fit_in_words(result: dict[str, Any]) -> str:
-    """The outcome of a fit: verdict, errors on data that were not fitted, what the data determine, where it is."""
+def fit_in_words(result: dict[str, Any], whole: bool = False) -> str:
+    """The outcome of a fit: verdict, errors on data that were not fitted, what the data determine, where it is.
+
+    `whole`: with base parameters and everything that the data do not tell.
+    """
     driven = f" ({result['actuator']})" if "actuator" in result["learned"] else ""
     head = (
         f"{result['robot']}: learned {listed(result['learned'])}{driven} from "
@@ -19,7 +25,7 @@ def fit_in_words(result: dict[str, Any]) -> str:
     )
     lines = [head, *notes(result["notes"], result["note_codes"]), *(f"  ! {each}" for each in result["suspicions"]), ""]
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
-    lines += [*errors(result), "", *known(result["identifiable"]), *unknown(result["unknown"]), ""]
+    lines += [*errors(result), "", *known(result["identifiable"], whole), *unknown(result["unknown"], whole), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
     if result["lacking"]:
         lines += ["robot files have no place for", *(f"  {each}" for each in result["lacking"])]
@@ -62,19 +68,32 @@ def _length(value: float, joint: int, result: dict[str, Any]) -> str:
     return length(value, result["sliding"][joint])
 
 
-def known(combinations: Sequence[dict[str, Any]]) -> list[str]:
+def known(combinations: Sequence[Combination], whole: bool = False) -> list[str]:
     """What the data determine, with intervals."""
     if not combinations:
         return ["the data determine nothing that has a physical name"]
-    rows = [["the data determine", "value", "95 % interval", "unit"]]
-    for each in combinations[:_SHOWN]:
-        interval = f"{number(each['lower'])} … {number(each['upper'])}"
-        rows.append([f"  {short(each['formula'])}", number(each["value"]), interval, each["unit"]])
-    more = len(combinations) - _SHOWN
-    return aligned(rows) + ([f"  and {more} more; see fit.json"] if more > 0 else []) + legend(combinations)
+    return quantities(["the data determine", "value", "95 % interval", "unit"], combinations, _interval, whole)
 
 
-def legend(combinations: Sequence[dict[str, Any]]) -> list[str]:
+def _interval(each: Combination) -> list[str]:
+    return [number(each["value"]), f"{number(each['lower'])} … {number(each['upper'])}"]
+
+
+def quantities(
+    head: list[str], combinations: Sequence[Combination], cells: Callable[[Combination], list[str]], whole: bool
+) -> list[str]:
+    """A table of those that a person reads; base parameters, which are long sums, are counted unless all are wanted."""
+    readable, sums = ([each for each in combinations if each["base"] is base] for base in (False, True))
+    shown = [*readable, *sums] if whole else (readable or sums)[:_SHOWN]
+    rows = [head, *([f"  {short(each['formula'])}", *cells(each), each["unit"]] for each in shown)]
+    left = [each for each in combinations if each not in shown]
+    more = len([each for each in left if not each["base"]])
+    folded = [f"{more} more"] if more else []
+    folded += [count(len(left) - more, "base parameter")] if len(left) > more else []
+    return [*aligned(rows), *([f"  and {', and '.join(folded)}: {_HOW}"] if folded else []), *legend(shown)]
+
+
+def legend(combinations: Sequence[Combination]) -> list[str]:
     """What the letters mean, where there are any."""
     if not any(each["kind"] == "inertia" and "(" in each["formula"] for each in combinations):
         return []
@@ -83,12 +102,15 @@ def legend(combinations: Sequence[dict[str, Any]]) -> list[str]:
     ]
 
 
-def unknown(sentences: Sequence[str]) -> list[str]:
+def unknown(sentences: Sequence[str], whole: bool = False) -> list[str]:
     """What the data do not tell."""
-    return ["the data do not tell", *(f"  {sentence}" for sentence in sentences)] if sentences else []
+    shown = sentences if whole else sentences[:_SAID]
+    left = len(sentences) - len(shown)
+    lines = [f"  {sentence}" for sentence in shown] + ([f"  and {left} more: {_HOW}"] if left else [])
+    return ["the data do not tell", *lines] if lines else []
 
 
-def check_in_words(result: dict[str, Any]) -> str:
+def check_in_words(result: dict[str, Any], whole: bool = False) -> str:
     """What recordings are and what they tell: one block for each, then what all of them determine together."""
     lines: list[str] = []
     for found in result["recordings"]:
@@ -98,18 +120,18 @@ def check_in_words(result: dict[str, Any]) -> str:
     plan = " (diffnea excite plans one)" if result["all_driven"] else ""
     more = f"; other motions could tell {could} more{plan}" if could > 0 else ""
     lines.append(f"of {result['unknowns']} numbers to learn, these data determine {result['rank']} combinations{more}")
-    lines += [*_expected(result["combinations"]), *unknown(result["unknown"])]
+    lines += [*_expected(result["combinations"], whole), *unknown(result["unknown"], whole)]
     return "\n".join([*lines, *([f"pictures: {result['report']}"] if result["report"] else [])])
 
 
-def _expected(combinations: Sequence[dict[str, Any]]) -> list[str]:
+def _expected(combinations: Sequence[Combination], whole: bool) -> list[str]:
     """What a fit would determine, and how well, around the numbers of the robot file."""
-    rows = [["a fit would determine", "in the file", "to expect (95 %)", "unit"]]
-    for each in combinations[:_SHOWN]:
+
+    def cells(each: Combination) -> list[str]:
         half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
-        rows.append([f"  {short(each['formula'])}", number(each["value"]), f"± {number(half)}", each["unit"]])
-    more = len(combinations) - _SHOWN
-    return aligned(rows) + ([f"  and {more} more; see --json"] if more > 0 else []) + legend(combinations)
+        return [number(each["value"]), f"± {number(half)}"]
+
+    return quantities(["a fit would determine", "in the file", "to expect (95 %)", "unit"], combinations, cells, whole)
 
 
 def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[str]:
@@ -125,7 +147,7 @@ def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[
     return aligned(rows)
 
 
-def excite_in_words(result: dict[str, Any]) -> str:
+def excite_in_words(result: dict[str, Any], whole: bool = False) -> str:
     """A planned motion: how it uses the limits, and what is known before and after."""
     lines = [f"{result['out']}: {result['seconds']:g} s, {result['samples']} samples, from rest to rest"]
     lines.append(f"intervals {result['narrower']:.2g} times narrower than those of random motions within the limits")
@@ -135,19 +157,19 @@ def excite_in_words(result: dict[str, Any]) -> str:
     could = result["structural_rank"]
     was = "" if result["rank_before"] is None else f" (now {result['rank_before']})"
     lines += [*aligned(rows), "", f"it would determine {result['rank']} of {could} combinations{was}"]
-    return "\n".join([*lines, *_before_and_after(result), *unknown(result["unknown"])])
+    return "\n".join([*lines, *_before_and_after(result, whole), *unknown(result["unknown"], whole)])
 
 
-def _before_and_after(result: dict[str, Any]) -> list[str]:
-    head = ["combination", "in the file", "± expected", "unit"]
-    rows = [head if result["rank_before"] is None else [*head[:2], "± now", "± with it", "unit"]]
-    for each in result["combinations"][:_SHOWN]:
+def _before_and_after(result: dict[str, Any], whole: bool) -> list[str]:
+    alone = result["rank_before"] is None
+
+    def cells(each: Combination) -> list[str]:
         after = f"± {number(2 * each['std'] if each['std'] is not None else None)}"
         before = "unknown" if each["before"] is None else f"± {number(2 * each['before'])}"
-        cells = [after] if result["rank_before"] is None else [before, after]
-        rows.append([f"  {short(each['formula'])}", number(each["value"]), *cells, each["unit"]])
-    more = len(result["combinations"]) - _SHOWN
-    return aligned(rows) + ([f"  and {more} more; see --json"] if more > 0 else [])
+        return [number(each["value"]), *([] if alone else [before]), after]
+
+    widths = ["± expected"] if alone else ["± now", "± with it"]
+    return quantities(["combination", "in the file", *widths, "unit"], result["combinations"], cells, whole)
 
 
 def comparison_in_words(result: dict[str, Any]) -> str:
