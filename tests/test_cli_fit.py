@@ -11,7 +11,7 @@ from diffnea import identify
 from diffnea.cli import main
 from diffnea.cli.fit import Fit
 from diffnea.cli.inputs import read_robot, robot_names
-from diffnea.cli.words import known, notes, unknown
+from diffnea.cli.words import fit_in_words, known, notes, unknown
 from diffnea.recordings import save_recording
 
 TRUE_MASS, TRUE_DAMPING = 0.7, 0.004
@@ -137,9 +137,18 @@ def test_what_a_person_reads_comes_first_and_sums_are_counted():
     assert len(known(mixed, whole=True)) == 31 and known(mixed, whole=True)[11].startswith("  J1 ")
     assert known([each | {"base": False} for each in made])[-1] == "  and 10 more: --all shows them"
     assert len(known([each | {"base": True} for each in made])) == 22
+    assert known([]) == ["no physical parameter is identifiable from these data"]
     sentences = [f"mass {k}" for k in range(12)]
     assert unknown(sentences)[-1] == "  and 2 more: --all shows them" and len(unknown(sentences)) == 12
     assert len(unknown(sentences, whole=True)) == 13 and unknown([]) == []
+
+
+def test_the_words_are_those_of_the_field(fitted):
+    result = json.loads(json.dumps(fitted[1]))
+    result["metrics"]["fit"]["diverged"] = 3
+    text = fit_in_words(result | {"lacking": ["the input delay of 2 samples"]})
+    assert f"3 of {result['metrics']['fit']['windows']} predictions diverged" in text
+    assert "not representable in URDF/MJCF:\n  the input delay of 2 samples" in text
 
 
 def test_friction_alone_leaves_the_inertia(folder):

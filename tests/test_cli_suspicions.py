@@ -50,6 +50,6 @@ def test_so_it_is_after_a_file_of_several_recordings(monkeypatch):
 
 def test_torques_are_asked_about_unless_it_is_known_what_they_are():
     given = recording()
-    assert "say --measured" in timing([as_held(given), given])[0]
+    assert "pass --measured" in timing([as_held(given), given])[0]
     assert not timing([as_held(given)]) and not timing([given.replace(qd=given.q, qdd=given.q)])
     assert not timing([as_held(given)[5:].replace(notes=())])  # by what it is, not by what it says

@@ -38,7 +38,7 @@ class Check:
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
     measured: bool = False
-    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands held until the next."""
+    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     out: str | None = None

@@ -37,13 +37,13 @@ class Excite:
     rate: float = 250.0
     """Samples a second in the file."""
     acceleration: float | None = None
-    """A limit of accelerations, rad/s² or m/s², which robot files have no place for."""
+    """A limit of accelerations, rad/s² or m/s², which robot files do not have."""
     noise: float = 0.01
     """Torque noise to expect, as a share of each joint's effort, where no recordings tell."""
     columns: str | None = None
     """A TOML file that says which columns of the recordings are what."""
     measured: bool = False
-    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands held until the next."""
+    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); as a gripper on an arm."""
     seed: int = 0

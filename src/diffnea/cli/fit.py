@@ -60,7 +60,7 @@ class Fit:
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
     measured: bool = False
-    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands held until the next."""
+    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     robust: bool = False

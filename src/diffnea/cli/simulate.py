@@ -131,7 +131,7 @@ class Simulate:
             rows.append(["off the input's own motion (RMS)", *map(length, result["error"], result["sliding"])])
         head = f"{result['out']}: {result['samples']} samples, {result['seconds']:g} s of {result['model']}"
         lost = result["diverged_at"]
-        return "\n".join([head, *aligned(rows), *([f"leaves all bounds at {lost:g} s"] if lost is not None else [])])
+        return "\n".join([head, *aligned(rows), *([f"diverged at {lost:g} s"] if lost is not None else [])])
 
 
 def read_model(name: str) -> Model:

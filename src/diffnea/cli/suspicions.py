@@ -25,7 +25,7 @@ def timing(recordings: Sequence[Recording]) -> list[str]:
     """For fits of torques: most logs have measured ones, but nothing in a file says so."""
     if all(recording.measured or recording.qdd is not None for recording in recordings):
         return []
-    return ["inputs count as commands, held until the next sample; if they are measured torques, say --measured"]
+    return ["inputs are treated as commands with zero-order hold; if they are measured torques, pass --measured"]
 
 
 def _slow(recording: Recording) -> list[str]:

@@ -28,7 +28,7 @@ def fit_in_words(result: dict[str, Any], whole: bool = False) -> str:
     lines += [*errors(result), "", *known(result["identifiable"], whole), *unknown(result["unknown"], whole), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
     if result["lacking"]:
-        lines += ["robot files have no place for", *(f"  {each}" for each in result["lacking"])]
+        lines += ["not representable in URDF/MJCF:", *(f"  {each}" for each in result["lacking"])]
     return "\n".join(lines)
 
 
@@ -55,7 +55,7 @@ def errors(result: dict[str, Any]) -> list[str]:
     head = "predicting ahead, on data not fitted: typical error, and that of the robot file in brackets"
     lines = [head, *aligned(rows)]
     if fit["diverged"]:
-        lines.append(f"{fit['diverged']} of {fit['windows']} predictions leave all bounds")
+        lines.append(f"{fit['diverged']} of {fit['windows']} predictions diverged")
     return lines
 
 
@@ -71,7 +71,7 @@ def _length(value: float, joint: int, result: dict[str, Any]) -> str:
 def known(combinations: Sequence[Combination], whole: bool = False) -> list[str]:
     """What the data determine, with intervals."""
     if not combinations:
-        return ["the data determine nothing that has a physical name"]
+        return ["no physical parameter is identifiable from these data"]
     return quantities(["the data determine", "value", "95 % interval", "unit"], combinations, _interval, whole)
 
 

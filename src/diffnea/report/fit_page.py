@@ -138,7 +138,7 @@ def tiles(found: Fit, seen: Evidence | None) -> list[tuple[str, str]]:
             (_times(theirs.error[k], ours.error[k]), f"smaller error than the start, {ours.horizons[k]:g} s ahead")
         )
         rows.append((f"{number(ours.good_for, 3)} s", "until a prediction is off by a tenth of the motion"))
-        rows.append((f"{ours.diverged} of {ours.windows}", "predictions leave all bounds"))
+        rows.append((f"{ours.diverged} of {ours.windows}", "predictions diverged"))
     if seen is not None and _by_torque(found, seen):
         explained, what = 1 - float(np.mean(advice.left_over(found, seen))), "torques"
     else:
