@@ -65,7 +65,7 @@ def friction_profiles(
     found_profiles = []
     for _ in range(_REFINEMENTS):
         data = _Columns.of(problem, effect, rest, fitted, joints, grids)
-        curves = data.settled(curves)
+        curves = data.settled(curves, found, level)
         found_profiles = [data.profile(k, curves, found, level) for k in range(len(joints))]
         if all(each.points >= _POINTS for each in found_profiles):
             break
@@ -145,13 +145,13 @@ class _Columns:
             problem, tuple(joints), velocities, rows, rows.T @ rows, size, basis.shape[1], float(residuals @ residuals)
         )
 
-    def settled(self, curves: Sequence[int]) -> list[int]:
+    def settled(self, curves: Sequence[int], noisy: Noise, level: float) -> list[int]:
         """The curve of each joint that is best beside the others', from these."""
         found = list(curves)
         for _ in range(_SWEEPS):
             before = list(found)
             for k in range(len(self.joints)):
-                found[k] = int(np.argmin(self.curves(k, found).misfit))
+                found[k] = int(np.argmin(self.believed(k, found, noisy, level).misfit))
             if found == before:
                 break
         return found
@@ -185,19 +185,30 @@ class _Columns:
         left = self.products - self.products @ self._explained(k, curves)
         return Curves.of(left[np.ix_(own, own)], self.size[own], self.velocities[k], _WIDEST * self.velocities[k][-1])
 
+    def believed(self, k: int, curves: Sequence[int], found: Noise, level: float) -> Curves:
+        """One joint's curves: the expected law, or any where the data refuse it, judged by the best curve's noise."""
+        mine = self.curves(k, curves)
+        any_ = replace(mine, expected=False)
+        margin = _REFUSED * level * any_.lowest / self.freedom
+        if any_.lowest + margin >= mine.lowest:  # not even if residuals were white
+            return mine
+        return any_ if any_.lowest + margin * self._inflation(k, curves, any_, found) < mine.lowest else mine
+
     def profile(self, k: int, curves: Sequence[int], found: Noise, level: float) -> FrictionProfile:
         """The intervals of one joint beside the others' curves."""
-        mine = self.curves(k, curves)
-        own = np.append(self._own(k), len(self.products) - 1)
-        rows = self.rows[:, own] - self.rows @ self._explained(k, curves)[:, own]
-        freedom = len(rows) - self.others - 4 * len(self.joints)
-        threshold = level * self._inflation(rows, mine.chosen, found) * mine.lowest / max(freedom, 1)
-        if np.min(mine.any_sign) + _REFUSED * threshold < mine.lowest:
-            mine = replace(mine, expected=False)
+        mine = self.believed(k, curves, found, level)
+        threshold = level * self._inflation(k, curves, mine, found) * mine.lowest / self.freedom
         return mine.profile(self.joints[k], threshold, self.fitted)
 
-    def _inflation(self, rows: Float[np.ndarray, "rows c"], chosen: list[int], found: Noise) -> float:
+    @property
+    def freedom(self) -> int:
+        """Residuals beyond the numbers that are solved for."""
+        return max(len(self.rows) - self.others - 4 * len(self.joints), 1)
+
+    def _inflation(self, k: int, curves: Sequence[int], mine: Curves, found: Noise) -> float:
         """By how much correlated residuals widen the variances of a joint's friction beyond those of white ones."""
+        own = np.append(self._own(k), len(self.products) - 1)
+        rows, chosen = self.rows[:, own] - self.rows @ self._explained(k, curves)[:, own], mine.chosen
         slopes = rows[:, chosen]
         residuals = slopes @ np.linalg.lstsq(slopes, rows[:, -1], rcond=None)[0] - rows[:, -1]
         places = self.problem.joint, self.problem.sample, self.problem.segment

@@ -82,6 +82,8 @@ def quantities(parts: Parts) -> tuple[tuple[Combination, ...], tuple[Note, ...]]
 
 def _read(parts: Parts) -> list[Combination]:
     """Inertia and gravity at the middle of the motion; what is not determined is told by the sums behind it."""
+    if not any(entry.kind in ("inertia", "armature") for entry in parts.entries):
+        return []
     motion, n = parts.problem.motion, parts.model.num_joints
     pose, label = (np.zeros(n), "zero pose") if motion is None else (motion.middle, "mid pose")
     seen = readable(parts.model.robot, parts.view.coordinates, parts.kinematics, pose, label)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from diffnea.actuators.base import Role
 from diffnea.actuators.coefficients import raw_of
 from diffnea.identify.determine.findings import linearised
-from diffnea.identify.determine.friction_profile import CURVE, profiles_of
+from diffnea.identify.determine.friction_profile import profiles_of
 from diffnea.identify.problem.friction_places import curve_places
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.residuals import problem
@@ -18,16 +18,16 @@ from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.levenberg_marquardt import minimise
 
-_ITERATIONS = 60
+_ITERATIONS, _ROUNDS = 60, 3
 
 
 @dataclass(frozen=True)
 class Restarted:
-    """Another minimum: θ, its loss, and the joints whose friction took another curve."""
+    """Another minimum: θ, its loss, and by which share losses may differ by chance."""
 
     theta: Float[np.ndarray, " p"]
     loss: float
-    joints: tuple[int, ...]
+    slack: float
 
 
 def restarted(
@@ -38,33 +38,47 @@ def restarted(
     before: float,
     regularised: Callable[[Problem], Problem] = lambda problem: problem,
 ) -> Restarted | None:
-    """The fit from the best curves, if it is as good as the one before up to noise; None where it is not.
+    """The fit from the best curves, again as long as that helps, if it is as good as the one before up to noise.
 
     `before` is the loss of θ; `regularised` adds a prior to a problem. Of two fits that are as good, the one whose
     static friction is not below kinetic counts.
     """
-    places = curve_places(free)
-    if not places:
-        return None
+    places, found = curve_places(free), None
+    for _ in range(_ROUNDS if places else 0):
+        again = _once(free, data, theta, loss, before, places, regularised)
+        if again is None:
+            break
+        enough = again.loss > before * (1 - again.slack)
+        theta, before, found = again.theta, again.loss, again
+        if enough:
+            break
+    return found
+
+
+def _once(
+    free: Unknowns,
+    data: Sequence[Rows],
+    theta: Float[np.ndarray, " p"],
+    loss: str,
+    before: float,
+    places: dict[Role, Int[np.ndarray, " n"]],
+    regularised: Callable[[Problem], Problem],
+) -> Restarted | None:
     profiles = profiles_of(linearised(free, data, theta, loss))
     if not profiles:
         return None
-    joints = [each.joint for each in profiles]
     start = np.array(theta)
     for each in profiles:
         for role, value in each.best.items():
             start[places[role][each.joint]] = _raw(role, value)
     whole = problem(loss, free, data, 1)
     run = minimise(regularised(whole), start[None], _ITERATIONS)
-    lost = float(whole.loss(run.theta)[0])
-    expected = all(_is_expected(run.theta[0], places, j) for j in joints)
-    was = all(_is_expected(theta, places, j) for j in joints)
-    slack = max(each.slack for each in profiles) if expected and not was else 0.0
-    if not np.isfinite(lost) or lost >= before * (1 + slack) * (1 - 1e-9):
+    lost, slack = float(whole.loss(run.theta)[0]), max(each.slack for each in profiles)
+    ends = [all(_is_expected(each, places, one.joint) for one in profiles) for each in (run.theta[0], theta)]
+    allowed = slack if ends[0] and not ends[1] else 0.0
+    if not np.isfinite(lost) or lost >= before * (1 + allowed) * (1 - 1e-9):
         return None
-    curved = [np.array([places[role][j] for role in CURVE]) for j in joints]
-    moved = [j for j, own in zip(joints, curved, strict=True) if np.abs(run.theta[0][own] - theta[own]).max() > 1e-3]
-    return Restarted(run.theta[0], lost, tuple(moved))
+    return Restarted(run.theta[0], lost, slack)
 
 
 def _raw(role: Role, value: float) -> float:
