@@ -1,5 +1,6 @@
 """Curves of friction: the misfit of every Stribeck velocity, and the intervals where it stays below a threshold."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,24 +62,26 @@ class Curves:
         """The columns of the best curve."""
         return [0, 1, 2 + int(np.argmin(self.misfit))] if self.lowest < self.flat else [0, 1]
 
-    def profile(self, joint: int, threshold: float, fitted: float) -> FrictionProfile:
-        """The intervals: where the misfit is below the lowest plus the threshold."""
-        level = self.lowest + threshold
-        inside = np.flatnonzero(self.visible & (self.misfit <= level)).tolist()
+    def profile(self, joint: int, thresholds: Mapping[Role, float], fitted: float) -> FrictionProfile:
+        """The intervals: where the misfit is below the lowest plus the coefficient's threshold."""
         intervals = {}
         for role, weights in _WEIGHTS.items():
+            level = self.lowest + thresholds[role]
+            inside = np.flatnonzero(self.visible & (self.misfit <= level)).tolist()
             edge = [0, 1] if self.expected else None
             ends = [_extent(self.products, [0, 1, 2 + g], level, weights, edge) for g in inside]
             if self.flat <= level:
                 lower, upper = _extent(self.products, [0, 1], level, weights[:2])
                 ends.append((lower, np.inf if weights[2] else upper))  # a peak not seen may have any height
             intervals[role] = max(0.0, min(a for a, _ in ends)), max(0.0, *(b for _, b in ends))
+        threshold = thresholds[Role.STRIBECK_VELOCITY]
+        level = self.lowest + threshold
         intervals[Role.STRIBECK_VELOCITY] = self._velocity(level)
         value = np.append(_solved(self.products, self.chosen)[0], 0.0)[:3]
         best = {role: float(weights @ value) for role, weights in _WEIGHTS.items()}
         best[Role.STRIBECK_VELOCITY] = float(self.velocities[int(np.argmin(self.misfit))])
         better = (fitted - self.lowest) / threshold if threshold > 0 else 0.0
-        points = len(self.velocities) if self.flat <= level else len(inside)
+        points = len(self.velocities) if self.flat <= level else int(np.sum(self.visible & (self.misfit <= level)))
         return FrictionProfile(joint, intervals, best, better, threshold / max(self.lowest, 1e-300), points)
 
     def _velocity(self, level: float) -> tuple[float, float]:

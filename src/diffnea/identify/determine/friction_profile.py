@@ -192,21 +192,23 @@ class _Columns:
         margin = _REFUSED * level * any_.lowest / self.freedom
         if any_.lowest + margin >= mine.lowest:  # not even if residuals were white
             return mine
-        return any_ if any_.lowest + margin * self._inflation(k, curves, any_, found) < mine.lowest else mine
+        return any_ if any_.lowest + margin * max(self._inflation(k, curves, any_, found)) < mine.lowest else mine
 
     def profile(self, k: int, curves: Sequence[int], found: Noise, level: float) -> FrictionProfile:
         """The intervals of one joint beside the others' curves."""
         mine = self.believed(k, curves, found, level)
-        threshold = level * self._inflation(k, curves, mine, found) * mine.lowest / self.freedom
-        return mine.profile(self.joints[k], threshold, self.fitted)
+        kinetic, viscous, *peak = self._inflation(k, curves, mine, found) * level * mine.lowest / self.freedom
+        most = max(kinetic, viscous, *peak)  # a peak rests on few moments of the motion: the widest of its joint counts
+        thresholds = {Role.KINETIC: kinetic, Role.VISCOUS: viscous, Role.STATIC: most, Role.STRIBECK_VELOCITY: most}
+        return mine.profile(self.joints[k], thresholds, self.fitted)
 
     @property
     def freedom(self) -> int:
         """Residuals beyond the numbers that are solved for."""
         return max(len(self.rows) - self.others - 4 * len(self.joints), 1)
 
-    def _inflation(self, k: int, curves: Sequence[int], mine: Curves, found: Noise) -> float:
-        """By how much correlated residuals widen the variances of a joint's friction beyond those of white ones."""
+    def _inflation(self, k: int, curves: Sequence[int], mine: Curves, found: Noise) -> Float[np.ndarray, " c"]:
+        """By how much correlated residuals widen the variances of kinetic, viscous and the peak, beside white ones."""
         own = np.append(self._own(k), len(self.products) - 1)
         rows, chosen = self.rows[:, own] - self.rows @ self._explained(k, curves)[:, own], mine.chosen
         slopes = rows[:, chosen]
@@ -215,7 +217,7 @@ class _Columns:
         spread = uncertainty(slopes, residuals, *places, found, self.problem.dt is not None)
         white = np.diag(np.linalg.pinv(slopes.T @ slopes)) * float(residuals @ residuals) / max(len(residuals), 1)
         ratio = spread.std(np.eye(len(chosen))) ** 2 / white
-        return float(max(1.0, np.max(ratio))) * (spread.quantile() / _NORMAL) ** 2
+        return np.maximum(ratio, 1.0) * (spread.quantile() / _NORMAL) ** 2
 
 
 def _spread(problem: Linearised, unknowns: int) -> Float[np.ndarray, " n"]:
