@@ -115,17 +115,18 @@ def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, i
 
 
 def chosen(fitter: Fitter, finalists: Sequence[Stage]) -> Stage:
-    """The best finalist fitted to all data, by the longest windows with which that is not clearly worse.
+    """The finalist that all data fit best, with windows of the length that predicts best.
 
-    Long windows tell more of θ, but multiply what a model lacks. Worse than the finalists by more than one standard
-    error is clearly worse. Where all data lead away with any length, the best finalist is left as it is.
+    Long windows tell more of θ, but multiply what a model lacks: which counts more differs between machines. Where all
+    data lead away from the finalists, by more than one standard error, the best of them is left as it is.
     """
-    for horizon in reversed(fitter.options.all_horizons):
-        fitted = [fitter.all(horizon, end.theta) for end in finalists]
-        best = min((stage for stage in fitted if stage is not None), key=lambda stage: stage.error, default=None)
-        if best is not None and not fitter.judge.clearly_worse(best.errors, finalists[0].errors):
-            return best
-    return finalists[0]
+    usual, first = fitter.options.horizons[-1], min(finalists, key=lambda stage: stage.error)
+    fitted = [(fitter.all(usual, end.theta), end) for end in finalists]
+    best, end = min(fitted, key=lambda pair: np.inf if pair[0] is None else pair[0].error)
+    others = [fitter.all(horizon, end.theta) for horizon in fitter.options.all_horizons if horizon != usual]
+    several = [stage for stage in (best, *others) if stage is not None]
+    least = min(several, key=lambda stage: stage.error, default=first)
+    return first if fitter.judge.clearly_worse(least.errors, first.errors) else least
 
 
 def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:

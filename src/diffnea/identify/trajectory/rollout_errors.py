@@ -52,7 +52,8 @@ class RolloutErrors:
     def clearly_worse(self, one: Float[np.ndarray, " window"], than: Float[np.ndarray, " window"]) -> bool:
         """Whether the mean of differences, window by window, is more than its standard error."""
         difference = one - than
-        return bool(np.mean(difference) > np.std(difference) / np.sqrt(self.independent))
+        error = np.std(difference) / np.sqrt(self.independent) if difference.size else 0.0
+        return bool(np.sum(difference) > error * difference.size)
 
     @cached_property
     def _noise(self) -> Float[np.ndarray, " n"]:
