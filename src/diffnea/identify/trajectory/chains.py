@@ -115,18 +115,23 @@ def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, i
 
 
 def chosen(fitter: Fitter, finalists: Sequence[Stage]) -> Stage:
-    """The finalist that all data fit best, with windows of the length that predicts best.
+    """Finalists, best first, fitted to all data: windows of the length with which the first predicts best.
 
     Long windows tell more of θ, but multiply what a model lacks: which counts more differs between machines. Where all
-    data lead away from the finalists, by more than one standard error, the best of them is left as it is.
+    data lead away from the finalists, by more than one standard error, the first is left as it is.
     """
-    usual, first = fitter.options.horizons[-1], min(finalists, key=lambda stage: stage.error)
-    fitted = [(fitter.all(usual, end.theta), end) for end in finalists]
-    best, end = min(fitted, key=lambda pair: np.inf if pair[0] is None else pair[0].error)
-    others = [fitter.all(horizon, end.theta) for horizon in fitter.options.all_horizons if horizon != usual]
-    several = [stage for stage in (best, *others) if stage is not None]
-    least = min(several, key=lambda stage: stage.error, default=first)
+    first, *others = finalists
+    lengths = _present(fitter.all(horizon, first.theta) for horizon in fitter.options.all_horizons)
+    if not lengths:
+        return first
+    best = min(lengths, key=lambda stage: stage.error)
+    fitted = [best, *_present(fitter.all(best.horizon, end.theta) for end in others)]
+    least = min(fitted, key=lambda stage: stage.error)
     return first if fitter.judge.clearly_worse(least.errors, first.errors) else least
+
+
+def _present(stages: Iterable[Stage | None]) -> list[Stage]:
+    return [stage for stage in stages if stage is not None]
 
 
 def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
