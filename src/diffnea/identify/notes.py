@@ -54,8 +54,8 @@ SENTENCES: dict[str, str] = {
     "better-friction": "friction of joint {subject}: another curve (kinetic {kinetic:.3g}, static {static:.3g} {unit}) "
     "explains these recordings better than the fitted one; start from it",
     "trajectory-horizon": "trajectory loss: windows of {seconds:g} s, chosen on roll-outs of the recordings",
-    "trajectory-starts": "trajectory loss: {starts} starts led to {minima} minima; {unexplored:.0%} of further starts "
-    "are expected to lead to others",
+    "trajectory-starts": "trajectory loss: distinct minima found from {starts} starts: {minima}; "
+    "expected share of further starts that lead to others: {unexplored:.0%}",
     "trajectory-kept-warm-start": "trajectory loss: no better than its warm start on roll-outs; the warm start is kept",
     "zero-moved": "the zero of {subject} differs from the other recordings'; moved by {by:+.3g} at {joint} (rad or m)",
     "still": 'joint "{subject}" never moves in these data',

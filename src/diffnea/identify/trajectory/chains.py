@@ -62,7 +62,8 @@ def improve(
             return Improved(kept, None)
         best, zeros = _with_zeros(fitter, best)
     history = (*found.history, *(stage.loss for stage in ends.best), best.loss)
-    notes = (*found.notes, ends.note(options), note("trajectory-horizon", seconds=best.horizon), *_notes(zeros, free))
+    counted = [ends.note(options)] if drawn else []  # the rule is for drawn starts
+    notes = (*found.notes, *counted, note("trajectory-horizon", seconds=best.horizon), *_notes(zeros, free))
     return Improved(
         replace(found, theta=best.theta, loss=best.loss, history=history, notes=notes),
         partial(best.linearised, free.learned),
