@@ -6,14 +6,19 @@ from typing import Any
 import numpy as np
 from tyro.conf import Positional
 
-from diffnea import files, report
+from diffnea import files, identify, report
 from diffnea.cli import inputs, outputs
+from diffnea.cli.simulate import stated_friction
 from diffnea.cli.suspicions import far_outside, suspicions
 from diffnea.cli.words import check_in_words
 from diffnea.excitation import forecast
+from diffnea.identify.determine.combinations import Identifiability
+from diffnea.identify.payload import Payload
 from diffnea.recordings import Diagnosis, LimitContact, Recording, diagnose, limit_contacts
 from diffnea.robot import Robot
 
+# Where none is asked for.
+ACTUATOR = "viscous"
 # A joint whose accelerations are less than this many times their noise tells little of its inertia.
 _WEAK = 3.0
 # A recorded velocity this late is not what it says, s.
@@ -24,16 +29,17 @@ _LATE = 2e-3
 class Check:
     """Look recordings over before fitting: sampling, noise, delay, and what they can and cannot identify.
 
-    What they determine is worked out around the robot as ROBOT gives it, for the same LEARN and ACTUATOR as a fit.
+    What they determine is worked out around the robot as ROBOT gives it, for the same LEARN and ACTUATOR as a fit. If
+    ROBOT is the folder of a fit, then around what was learned.
     """
 
     robot: Positional[str]
-    """The robot file, or the name of a robot that comes with diffnea."""
+    """The robot file, the name of a robot that comes with diffnea, or the folder of a fit."""
     recordings: Positional[tuple[str, ...]]
     """What to look over."""
     learn: tuple[str, ...] = ("inertia",)
-    """Any of inertia, kinematics, armature, calibration, actuator."""
-    actuator: str = "viscous"
+    """Any of inertia, kinematics, armature, calibration, actuator; or payload alone."""
+    actuator: str = ACTUATOR
     """As for a fit: parts joined by +."""
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
@@ -54,11 +60,12 @@ class Check:
         inputs.double_precision()
         if self.out is not None:
             outputs.check_file(self.out)
-        robot = inputs.read_robot(self.robot, lock=self.lock)
+        begun = inputs.read_start(self.robot, self.lock)
+        robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
             diagnoses = [diagnose(recording) for recording in data]
-            told = forecast(robot, data, learn=self.learn, actuator=self.actuator)
+            told, payload = self._told(begun, data)
         result = {
             "robot": self.robot,
             "joints": list(robot.joint_names),
@@ -66,11 +73,23 @@ class Check:
             "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
             "recordings": [_finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
             **told.to_dict(),
+            "payload": None if payload is None else payload.to_dict(),
             "report": self.out,
         }
         if self.out is not None:
             report.check(result, data, diagnoses, self.out)
         return result
+
+    def _told(self, begun: inputs.Start, data: list[Recording]) -> tuple[Identifiability, Payload | None]:
+        """What a fit would determine; a payload is solved for, since that is as quick as to foretell it."""
+        robot, usual = begun.robot, self.actuator == ACTUATOR
+        if "payload" not in self.learn:
+            own = begun.actuator if usual else None
+            return forecast(robot, data, learn=self.learn, actuator=own or self.actuator), None
+        actuator = "auto" if usual else self.actuator
+        found = identify.fit(begun.fit or robot, data, learn=self.learn, actuator=actuator)
+        rubs = (begun.actuator or stated_friction(robot)) if usual else self.actuator
+        return forecast(robot, data, learn=("inertia",), actuator=rubs, links=robot.link_names[-1:]), found.payload
 
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""

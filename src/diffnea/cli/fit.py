@@ -14,11 +14,8 @@ from diffnea.identify.judge.verdict import ACCEPTED
 from diffnea.robot import Robot
 from diffnea.text import count
 
-# What short-hands of --learn stand for: parts to learn, and the actuator where none is asked for. A payload is what
-# the last link carries.
-SHORTHANDS: dict[str, tuple[tuple[str, ...], str]] = {"friction": ((), "stribeck"), "payload": (("inertia",), "ideal")}
-
-
+# Where none is asked for.
+ACTUATOR, FRICTION = "ideal", "stribeck"
 NOT_ACCEPTED = 3  # the exit code
 
 
@@ -27,23 +24,25 @@ class Fit:
     """Learn a robot's physics from recordings, and write the identified robot file.
 
     A part of the data is kept back; the verdict rests on how well the learned model predicts that part. A fit that is
-    not accepted leaves rejected.urdf in place of identified.urdf, and exit code 3. ROBOT is a URDF or MJCF file, or the
-    name of a robot that comes with diffnea. RECORDINGS are .csv, .npz, .parquet, .mat, .mcap or .db3 files, or parts of
-    a public data set, as quanser_cartpole:train.
+    not accepted leaves rejected.urdf in place of identified.urdf, and exit code 3. ROBOT is a URDF or MJCF file, the
+    name of a robot that comes with diffnea, or the folder of an earlier fit, whose robot and actuator are taken.
+    RECORDINGS are .csv, .npz, .parquet, .mat, .mcap or .db3 files, or parts of a public data set, as
+    quanser_cartpole:train.
     """
 
     robot: Positional[str]
-    """The robot file to start from."""
+    """The robot file to start from, or the folder of an earlier fit."""
     recordings: Positional[tuple[str, ...]]
     """What to learn from."""
     learn: tuple[str, ...] = ("inertia",)
     """Any of inertia, kinematics, armature, calibration (zero positions of the joints), actuator; or friction (the
-    actuator alone), payload (the inertia of the last link alone). A named actuator is always learned."""
+    actuator alone); or payload alone: what the last link carries beyond the robot, best from an earlier fit. A named
+    actuator is always learned."""
     links: tuple[str, ...] = ()
     """Links whose inertia is learned; by default all."""
     joints: tuple[str, ...] = ()
     """Joints whose placement, armature or zero position is learned; by default all."""
-    actuator: str = "ideal"
+    actuator: str = ACTUATOR
     """Parts joined by +: ideal viscous stribeck grease nn-friction nn-residual nn-torque motor constant offset delay
     gain coupling ripple."""
     set: tuple[str, ...] = ()
@@ -80,14 +79,15 @@ class Fit:
         inputs.double_precision()
         outputs.check_folder(self.out)
         began = time.perf_counter()
-        robot = inputs.read_robot(self.robot, lock=self.lock)
+        begun = inputs.read_start(self.robot, self.lock)
+        robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
         test = inputs.read_recordings(self.test, robot, self.columns, self.measured) if self.test else None
-        learn, actuator = self._chosen()
+        learn, actuator = self._chosen(begun.fit is not None)
         samples = sum(map(len, data))
         with inputs.watching(f"learning {robot.name} from {count(samples, 'sample')}", self.json) as watch:
             fit = identify.fit(
-                robot,
+                begun.fit or robot,
                 data,
                 learn=learn,
                 actuator=actuator,
@@ -97,7 +97,7 @@ class Fit:
                 seed=self.seed,
                 test=test,
                 robust=self.robust or None,
-                links=self._links(robot),
+                links=self.links or None,
                 joints=self.joints or None,
                 known=_known(self.set),
                 progress=watch,
@@ -106,23 +106,18 @@ class Fit:
             saved = fit.save(self.out)
             _tell(watch, "drawing the page")
             drawn = report.save_page(fit, self.out)
-        suspected = suspicions([*data, *(test or ())], robot) + (timing(data) if self.loss == "torque" else [])
+        suspected = [*_rejected(self.robot, begun.fit), *suspicions([*data, *(test or ())], robot)]
+        suspected += timing(data) if fit.config["loss"] == "torque" else []
         found = self._result(fit, robot, len(data), samples, suspected)
         written = {"lacking": list(saved.lacking), "files": sorted([*saved.files, drawn.name])}
         return found | written | {"seconds": round(time.perf_counter() - began, 2)}
 
-    def _chosen(self) -> tuple[tuple[str, ...], str]:
-        """What to learn and the actuator, short-hands spelled out."""
-        learn, actuator = [], self.actuator
-        for part in self.learn:
-            parts, usual = SHORTHANDS.get(part, ((part,), actuator))
-            learn += parts
-            actuator = usual if actuator == "ideal" else actuator
-        return tuple(learn), actuator
-
-    def _links(self, robot: Robot) -> tuple[str, ...] | None:
-        payload = robot.link_names[-1:] if "payload" in self.learn else ()
-        return (*self.links, *payload) or None
+    def _chosen(self, goes_on: bool) -> tuple[tuple[str, ...], str]:
+        """What to learn and the actuator, with friction spelled out; a fit that goes on has an actuator already."""
+        usual = "auto" if goes_on or "payload" in self.learn else FRICTION if "friction" in self.learn else ACTUATOR
+        actuator = usual if self.actuator == ACTUATOR else self.actuator
+        learn = [part for part in self.learn if part != "friction"]
+        return (*learn, *(["actuator"] if "friction" in self.learn and goes_on else [])), actuator
 
     def _result(
         self, fit: identify.Fit, robot: Robot, recordings: int, samples: int, suspected: list[str]
@@ -141,6 +136,7 @@ class Fit:
             "reason_codes": list(fit.verdict.codes),
             "status": fit.status,
             "metrics": fit.metrics.to_dict(),
+            "payload": None if fit.payload is None else fit.payload.to_dict(),
             "identifiable": [each.to_dict() for each in fit.identifiable],
             "unknown": list(map(str, fit.unknown)),
             "table": fit.table.to_dicts(),
@@ -157,6 +153,13 @@ class Fit:
     def exit_code(self, result: dict[str, Any]) -> int:
         """3 where a fit was made and not accepted, so that a script does not go on with it."""
         return 0 if result["verdict"] == ACCEPTED else NOT_ACCEPTED
+
+
+def _rejected(name: str, earlier: identify.Fit | None) -> list[str]:
+    """A start that was not accepted is worth a word."""
+    if earlier is None or earlier.verdict == ACCEPTED:
+        return []
+    return [f"{name}: this start is a fit that was not accepted ({earlier.verdict.status})"]
 
 
 def _tell(watch: inputs.Watch | None, stage: str) -> None:

@@ -5,14 +5,18 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 import jax
 from rich.console import Console
 
+from diffnea.actuators import AbstractActuator
 from diffnea.formats import load_robot
+from diffnea.identify import Fit, load_fit
 from diffnea.identify.progress import Watch
+from diffnea.models import Model
 from diffnea.recordings import Recording, RecordingError, as_held, load_recordings, public
 from diffnea.recordings.columns import read_map
 from diffnea.robot import Robot
@@ -42,6 +46,27 @@ def read_robot(name: str, allow_unphysical: bool = False, lock: Sequence[str] = 
     if not Path(name).exists() and not Path(name).suffix:
         raise ValueError(f"{name}: no such file; give a URDF or MJCF file, or one of {', '.join(robot_names())}")
     return load_robot(name, lock=held, allow_unphysical=allow_unphysical)
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a fit starts from: a robot, or an earlier fit, with the actuator that was learned."""
+
+    robot: Robot
+    fit: Fit | None = None
+    actuator: AbstractActuator | None = None
+
+
+def read_start(name: str, lock: Sequence[str] = ()) -> Start:
+    """A robot as `read_robot` finds it, or the fit in a folder."""
+    if not Path(name).is_dir():
+        return Start(read_robot(name, lock=lock))
+    if lock:
+        raise ValueError(f"{name}: is a fit, and its joints are locked as they were; leave --lock out")
+    found = load_fit(name)
+    if not isinstance(found.model, Model):
+        raise ValueError(f"{name}: its model is a network without a robot; give a robot file, or the fit of a robot")
+    return Start(found.model.robot, found, found.model.actuator)
 
 
 def _held(lock: Sequence[str]) -> dict[str, float | None]:

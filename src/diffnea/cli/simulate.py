@@ -1,7 +1,6 @@
 """`diffnea simulate`: what a robot file or a fit says will happen, as a recording."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import jax.numpy as jnp
@@ -10,7 +9,6 @@ from tyro.conf import Positional
 
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
 from diffnea.cli import inputs, outputs
-from diffnea.identify import load_fit
 from diffnea.models import Model
 from diffnea.recordings import Recording, RecordingError, differentiate, is_regular, regular, save_recording
 from diffnea.robot import Robot
@@ -136,13 +134,8 @@ class Simulate:
 
 def read_model(name: str) -> Model:
     """The model of a fit's folder, or a robot with the damping and friction that its file states."""
-    if Path(name).is_dir():
-        model = load_fit(name).model
-        if not isinstance(model, Model):
-            raise ValueError(f"{name}: its model is a network without a robot; simulate needs joints by name")
-        return model
-    robot = inputs.read_robot(name)
-    return Model(robot, stated_friction(robot))
+    start = inputs.read_start(name)
+    return Model(start.robot, start.actuator or stated_friction(start.robot))
 
 
 def stated_friction(robot: Robot) -> AbstractActuator:

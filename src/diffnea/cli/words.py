@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from diffnea.cli.formulas import short
+from diffnea.identify.payload import Payload
+from diffnea.report.payload_rows import payload_rows
 from diffnea.text import DEGREE, aligned, count, length, listed, number
 
 # More lines than this of one kind are counted instead: of quantities, and of sentences.
@@ -25,7 +27,8 @@ def fit_in_words(result: dict[str, Any], whole: bool = False) -> str:
     )
     lines = [head, *notes(result["notes"], result["note_codes"]), *(f"  ! {each}" for each in result["suspicions"]), ""]
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
-    lines += [*errors(result), "", *known(result["identifiable"], whole), *unknown(result["unknown"], whole), ""]
+    told = payload(result["payload"]) if result["payload"] else known(result["identifiable"], whole)
+    lines += [*errors(result), "", *told, *unknown(result["unknown"], whole), ""]
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
     if result["lacking"]:
         lines += ["not representable in URDF/MJCF:", *(f"  {each}" for each in result["lacking"])]
@@ -52,7 +55,7 @@ def errors(result: dict[str, Any]) -> list[str]:
         rows[0].append("torque explained")
         for row, ours, before in zip(rows[1:], fit["torque_joints"], start["torque_joints"], strict=True):
             row.append(f"{_explained(ours)} ({_explained(before)})")
-    head = "predicting ahead, on data not fitted: typical error, and that of the robot file in brackets"
+    head = f"predicting ahead, on data not fitted: typical error, and that of {result['robot']} in brackets"
     lines = [head, *aligned(rows)]
     if fit["diverged"]:
         lines.append(f"{fit['diverged']} of {fit['windows']} predictions diverged")
@@ -73,6 +76,17 @@ def known(combinations: Sequence[Combination], whole: bool = False) -> list[str]
     if not combinations:
         return ["no physical parameter is identifiable from these data"]
     return quantities(["the data determine", "value", "95 % interval", "unit"], combinations, _interval, whole)
+
+
+def payload(found: dict[str, Any], expected: bool = False) -> list[str]:
+    """Mass, centre and inertia of what is carried, with intervals; before a fit, by how much they would be known."""
+    read = Payload.from_dict(found)
+    rows = [[f"payload, in the frame of {read.frame}", *(["95 %"] if expected else ["value", "95 % interval"]), "unit"]]
+    for each in payload_rows(read):
+        half = f"± {number((each.upper - each.lower) / 2, 2)}"
+        ends = [number(each.value), f"{number(each.lower)} … {number(each.upper)}"]
+        rows.append([f"  {each.name}", *([half] if expected else ends), each.unit])
+    return [*aligned(rows), "  centre from the origin of that frame, inertia about the payload's own centre"]
 
 
 def _interval(each: Combination) -> list[str]:
@@ -120,6 +134,7 @@ def check_in_words(result: dict[str, Any], whole: bool = False) -> str:
     plan = " (diffnea excite plans one)" if result["all_driven"] else ""
     more = f"; other motions could tell {could} more{plan}" if could > 0 else ""
     lines.append(f"of {result['unknowns']} numbers to learn, these data determine {result['rank']} combinations{more}")
+    lines += [*payload(result["payload"], expected=True), ""] if result["payload"] else []
     lines += [*_expected(result["combinations"], whole), *unknown(result["unknown"], whole)]
     return "\n".join([*lines, *([f"pictures: {result['report']}"] if result["report"] else [])])
 

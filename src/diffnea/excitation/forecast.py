@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diffnea.actuators import AbstractActuator
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Identifiability
 from diffnea.identify.determine.findings import linearised
@@ -28,17 +29,19 @@ def forecast(
     data: Data,
     *,
     learn: Iterable[str] | None = ("inertia",),
-    actuator: str = "ideal",
+    actuator: str | AbstractActuator = "ideal",
     loss: str = "acceleration",
     seed: int = 0,
+    links: Iterable[str] | None = None,
 ) -> Identifiability:
     """What a fit of these data would determine, with the intervals to expect, and what not, in words.
 
+    `robot`, `data`, `learn`, `actuator`, `loss`, `seed` and `links` are those of `fit`.
     The slopes are those at the given robot, the noise is what a short fit from there leaves. Where that fit stops
     early, the noise is too large, and so the intervals too wide, never too narrow.
     """
     with double_precision(), np.errstate(all="ignore"):
-        free = unknowns(robot, learn, actuator, jax.random.key(seed))
+        free = unknowns(robot, learn, actuator, jax.random.key(seed), None if links is None else tuple(links))
         parts = split(data, None, robot.joint_names, robot.num_joints, seed)
         return analyse(linearised_at_start(free, (*parts.fitted, *parts.test), loss))
 

@@ -16,6 +16,7 @@ from diffnea.report import advice, fit_figures
 from diffnea.report.evidence import Evidence, evidence
 from diffnea.report.fit_figures import Joints
 from diffnea.report.html import environment, styles
+from diffnea.report.payload_rows import payload_rows
 from diffnea.report.playback import playback
 from diffnea.text import count, few, length, listed, number
 
@@ -53,6 +54,7 @@ def page(found: Fit, name: str = "out") -> str:
             summary=summary(found, joints),
             tiles=tiles(found, seen),
             joints=joints,
+            payload=[] if found.payload is None else list(payload_rows(found.payload)),
             errors=error_rows(found, joints),
             quantity="torque" if seen is not None and _by_torque(found, seen) else "acceleration",
             residual="torque" if isinstance(found.model, Model) else "acceleration",
