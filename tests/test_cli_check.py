@@ -12,7 +12,7 @@ from browser import chromium, opened
 import diffnea as dn
 from diffnea.cli import main
 from diffnea.cli.check import Check
-from diffnea.excitation import forecast
+from diffnea.excitation import chosen, forecast, foretold
 from diffnea.recordings import save_recording
 
 ARM = """<robot name="two">
@@ -94,15 +94,25 @@ def test_the_forecast_is_what_the_fit_finds(folder):
     robot = dn.load_robot(folder / "arm.urdf")
     start = replace(robot, inertia=replace(robot.inertia, mass=1.1 * robot.inertia.mass))
     recording = dn.load_recording(folder / "good.csv", robot)
-    told = {each.formula: each for each in forecast(start, recording, actuator="viscous").combinations}
-    found = {
-        each.formula: each
-        for each in dn.fit(start, recording, learn=("inertia",), actuator="viscous", loss="acceleration").identifiable
-    }
-    common = [name for name in found if name in told]
-    assert len(common) >= 5
-    ratios = np.array([told[name].std / found[name].std for name in common])
-    assert np.all((ratios > 1 / 3) & (ratios < 3)), dict(zip(common, ratios, strict=True))
+    for loss in ("acceleration", "torque"):
+        task = {"learn": ("inertia",), "actuator": "viscous", "loss": loss}
+        told = {each.formula: each for each in forecast(start, recording, **task).combinations}
+        found = {each.formula: each for each in dn.fit(start, recording, **task).identifiable}
+        common = [name for name in found if name in told]
+        assert len(common) >= 5
+        ratios = np.array([told[name].std / found[name].std for name in common])
+        assert np.all((ratios > 1 / 3) & (ratios < 3)), dict(zip(common, ratios, strict=True))
+
+
+def test_what_is_left_to_evidence_is_what_a_fit_chooses(folder):
+    """Friction of the data, torques where every joint is driven; without data there is no evidence."""
+    robot = dn.load_robot(folder / "arm.urdf")
+    recording = dn.load_recording(folder / "good.csv", robot)
+    choice, told = foretold(robot, recording, None, "auto")
+    assert (choice.actuator, choice.loss) == ("viscous", "torque") and "chosen-part" in {e.code for e in choice.notes}
+    assert told.structural_rank >= 8 and chosen(robot, recording).actuator == choice.actuator
+    assert (chosen(robot, None).actuator, chosen(robot, [], actuator="ideal").actuator) == ("viscous", "ideal")
+    assert forecast(robot, recording, learn=("inertia",), loss="trajectory").structural_rank == 8
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.optimize import minimize
 
+from diffnea.actuators import AbstractActuator
+from diffnea.excitation.choosing import AUTO, chosen
 from diffnea.excitation.information import CRITERIA, Information, information
 from diffnea.excitation.series import Basis, basis, harmonics
 from diffnea.identify.precision import double_precision
@@ -68,8 +70,8 @@ class Design:
 def design(
     robot: Robot,
     *,
-    learn: Iterable[str] | None = ("inertia",),
-    actuator: str = "viscous",
+    learn: Iterable[str] | None = None,
+    actuator: str | AbstractActuator = AUTO,
     seconds: float = 10.0,
     bandwidth: float = 1.0,
     rate: float = 250.0,
@@ -88,7 +90,8 @@ def design(
     _check(seconds=seconds, bandwidth=bandwidth, rate=rate, noise=noise)
     with double_precision():
         limits = bounds(robot, bandwidth, acceleration)
-        free = unknowns(robot, learn, actuator, jax.random.key(seed))
+        choice = chosen(robot, None, learn, actuator)
+        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed))
         if not free.size:
             raise ValueError("excite: nothing to learn; name inertia, kinematics, armature or actuator in learn")
         told = information(free, noise * limits.effort, limits.random(seed))

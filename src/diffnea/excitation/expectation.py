@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diffnea.actuators import AbstractActuator
+from diffnea.excitation.choosing import AUTO, chosen
 from diffnea.excitation.forecast import linearised_at_start
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Identifiability
@@ -33,8 +35,8 @@ def expectation(
     planned: Recording,
     recordings: Sequence[Recording] = (),
     *,
-    learn: Iterable[str] | None = ("inertia",),
-    actuator: str = "viscous",
+    learn: Iterable[str] | None = None,
+    actuator: str | AbstractActuator = AUTO,
     noise: float = 0.01,
     seed: int = 0,
 ) -> Expectation:
@@ -42,9 +44,9 @@ def expectation(
 
     The planned motion is as noisy as the recordings are, or without them `noise` times each joint's effort.
     """
-    learn = None if learn is None else tuple(learn)
+    choice = chosen(robot, recordings, learn, actuator, "torque", seed)
     with double_precision(), np.errstate(all="ignore"):
-        free = unknowns(robot, learn, actuator, jax.random.key(seed))
+        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed))
         motion = Track("planned", planned.dt, planned.q, _some(planned.qd), _some(planned.qdd), planned.u, planned.q)
         if not recordings:
             return Expectation(None, analyse(_noisy(_slopes(free, motion), _share(robot, free, motion, noise), seed)))

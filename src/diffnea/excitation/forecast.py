@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from diffnea.actuators import AbstractActuator
+from diffnea.excitation.choosing import AUTO, chosen_of
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Identifiability
 from diffnea.identify.determine.findings import linearised
@@ -17,6 +19,7 @@ from diffnea.identify.problem.residuals import problem
 from diffnea.identify.problem.tracks import Data, Track, equations, split
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
+from diffnea.identify.solve.choice import Choice
 from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.robot import Robot
 
@@ -28,9 +31,9 @@ def forecast(
     robot: Robot,
     data: Data,
     *,
-    learn: Iterable[str] | None = ("inertia",),
-    actuator: str | AbstractActuator = "ideal",
-    loss: str = "acceleration",
+    learn: Iterable[str] | None = None,
+    actuator: str | AbstractActuator = AUTO,
+    loss: str = AUTO,
     seed: int = 0,
     links: Iterable[str] | None = None,
 ) -> Identifiability:
@@ -40,10 +43,34 @@ def forecast(
     The slopes are those at the given robot, the noise is what a short fit from there leaves. Where that fit stops
     early, the noise is too large, and so the intervals too wide, never too narrow.
     """
+    return foretold(robot, data, learn, actuator, loss, seed, links).told
+
+
+class Foretold(NamedTuple):
+    """A forecast, and what was chosen for it."""
+
+    choice: Choice
+    told: Identifiability
+
+
+def foretold(
+    robot: Robot,
+    data: Data,
+    learn: Iterable[str] | None,
+    actuator: str | AbstractActuator,
+    loss: str = AUTO,
+    seed: int = 0,
+    links: Iterable[str] | None = None,
+) -> Foretold:
+    """As `forecast`, with what was left to evidence."""
     with double_precision(), np.errstate(all="ignore"):
-        free = unknowns(robot, learn, actuator, jax.random.key(seed), None if links is None else tuple(links))
         parts = split(data, None, robot.joint_names, robot.num_joints, seed)
-        return analyse(linearised_at_start(free, (*parts.fitted, *parts.test), loss))
+        choice = chosen_of(robot, parts, learn, actuator, loss)
+        some = None if links is None else tuple(links)
+        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), some)
+        # By the linear theory a trajectory tells what its accelerations do.
+        compared = "acceleration" if choice.loss == "trajectory" else choice.loss
+        return Foretold(choice, analyse(linearised_at_start(free, (*parts.fitted, *parts.test), compared)))
 
 
 def linearised_at_start(free: Unknowns, tracks: Sequence[Track], loss: str) -> Linearised:
