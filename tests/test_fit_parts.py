@@ -63,7 +63,15 @@ def test_a_zero_position_is_a_shifted_coordinate(robot):
 
 
 def test_a_payload_is_found_at_the_last_link_alone(robot):
-    fit = dn.fit(robot, samples(carrying(robot)), learn=("inertia",), links=robot.link_names[-1:], method="lm")
+    fit = dn.fit(
+        robot,
+        samples(carrying(robot)),
+        learn=("inertia",),
+        links=robot.link_names[-1:],
+        actuator="ideal",
+        loss="acceleration",
+        method="lm",
+    )
     assert fit.verdict == "accepted" and fit.metrics["nmse"] < 1e-12
     np.testing.assert_array_equal(fit.robot.inertia.parameters[0], robot.inertia.parameters[0])
     unchanged(fit.robot, robot, "placement", "armature", "damping", "gravity")
@@ -72,7 +80,14 @@ def test_a_payload_is_found_at_the_last_link_alone(robot):
 
 
 def test_a_calibration_finds_the_zeros_and_leaves_the_masses(robot):
-    fit = dn.fit(robot, samples(rezeroed(robot, ZEROS)), learn=("calibration",), method="lm")
+    fit = dn.fit(
+        robot,
+        samples(rezeroed(robot, ZEROS)),
+        learn=("calibration",),
+        actuator="ideal",
+        loss="acceleration",
+        method="lm",
+    )
     assert fit.verdict == "accepted" and fit.metrics["nmse"] < 1e-12 and fit.config["learn"] == ["calibration"]
     unchanged(fit.robot, robot, "inertia", "armature", "axis")
     q = np.array([0.4, 0.2])
@@ -89,11 +104,15 @@ def test_a_calibration_finds_the_zeros_and_leaves_the_masses(robot):
 def test_joints_can_be_chosen(robot):
     only = robot.joint_names[1:]
     truth = rezeroed(robot, ZEROS * [0, 1])
-    fit = dn.fit(robot, samples(truth), learn=("calibration",), joints=only, method="lm")
+    fit = dn.fit(
+        robot, samples(truth), learn=("calibration",), joints=only, actuator="ideal", loss="acceleration", method="lm"
+    )
     assert fit.metrics["nmse"] < 1e-12
     np.testing.assert_array_equal(fit.robot.placement.rotation[0], robot.placement.rotation[0])
     rotor = replace(robot, armature=robot.armature.at[1].add(0.05))
-    fit = dn.fit(robot, samples(rotor), learn=("armature",), joints=only, method="lm")
+    fit = dn.fit(
+        robot, samples(rotor), learn=("armature",), joints=only, actuator="ideal", loss="acceleration", method="lm"
+    )
     assert float(fit.robot.armature[1]) == pytest.approx(float(rotor.armature[1]), rel=1e-6)
     assert float(fit.robot.armature[0]) == float(robot.armature[0])
     assert [row.name for row in fit.table] == [f"{only[0]} armature"]
@@ -115,16 +134,15 @@ def test_what_cannot_be_chosen_is_said(robot, arguments, line):
         dn.fit(robot, samples(robot), **arguments)
 
 
-def test_the_command_takes_short_hands(robot, tmp_path):
-    found = Fit("robot", ("x",), learn=("payload", "armature"), joints=("a",))
-    assert found._chosen() == (("inertia", "armature"), "ideal") and found._links(robot) == robot.link_names[-1:]
-    assert Fit("robot", ("x",), learn=("friction",))._chosen() == ((), "stribeck")
-    assert Fit("robot", ("x",))._links(robot) is None and Fit("robot", ("x",), links=("b",))._links(robot) == ("b",)
+def test_the_command_takes_short_hands():
+    assert Fit("robot", ("x",), learn=("payload",))._chosen(False) == (("payload",), "auto")
+    assert Fit("robot", ("x",), learn=("friction",))._chosen(False) == ((), "stribeck")
+    assert Fit("robot", ("x",), learn=("friction",))._chosen(True) == (("actuator",), "auto")
 
 
 def test_numbers_that_exact_data_do_not_determine_stay_those_of_the_file(robot):
     """Planar arms: what is across the plane is unknown, and starts were perturbed there too."""
-    fit = dn.fit(robot, samples(carrying(robot, 0.2)), learn=("inertia",))
+    fit = dn.fit(robot, samples(carrying(robot, 0.2)), learn=("inertia",), actuator="ideal", loss="acceleration")
     assert fit.verdict == "accepted" and fit.metrics["nmse"] < 1e-12
     axis = int(np.argmax(np.abs(np.asarray(robot.axis[0]))))
     across = np.asarray(fit.robot.inertia.first_moment)[:, axis] / np.asarray(fit.robot.inertia.mass)

@@ -25,8 +25,14 @@ def test_a_watcher_hears_its_own_stages_only():
 def test_a_fit_tells_how_far_it_is():
     robot, recordings = cartpole_recordings(2, 2.0)
     heard = []
-    dn.fit(robot, recordings, actuator="viscous", method="lm", progress=lambda *told: heard.append(told))
-    assert list(dict.fromkeys(name for name, *_ in heard)) == ["preparing data", "searching", "judging"]
+    options = {"actuator": "viscous", "method": "lm", "loss": "acceleration"}
+    dn.fit(robot, recordings, **options, progress=lambda *told: heard.append(told))
+    assert list(dict.fromkeys(name for name, *_ in heard)) == [
+        "preparing data",
+        "searching",
+        "trying other friction",
+        "judging",
+    ]
     steps = [told for told in heard if told[0] == "searching" and told[2] == 200]
     errors = [told[3] for told in steps]
     assert len(errors) > 2 and all(np.isfinite(errors)) and errors[-1] <= errors[0]

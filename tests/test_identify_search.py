@@ -8,6 +8,7 @@ import numpy as np
 
 from diffnea import systems
 from diffnea.actuators import Stribeck
+from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.tracks import batch, equations, split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_race
@@ -65,6 +66,7 @@ def test_a_curve_that_the_race_has_lost_is_found_by_other_curves():
         lost[None],
         None,
         0,
+        SolveOptions(),
     )
     assert task.rows[0].low_pass is not None
     assert by_race(task).loss < 0.5 * by_race(replace(task, rough=True)).loss

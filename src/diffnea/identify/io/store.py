@@ -191,7 +191,7 @@ def _options(kind: Any, stored: dict[str, Any]) -> Any:
         for name, usual in rooms.items()
         if name in stored
     }
-    return kind(**values)
+    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
 
 
 def _nan(each: dict[str, Any]) -> dict[str, Any]:

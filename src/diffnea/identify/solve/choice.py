@@ -32,6 +32,8 @@ _SAME_UNIT = 1.5
 _PHYSICAL = ("file", "bodies", "calibration")
 _NEEDS = {"stribeck": "coulomb", "offset": "constant", "grease": "coulomb"}
 MOST_DELAY = 8  # samples
+# Of torques: what explains less is of no use, however exact the data.
+_LEAST_NOISE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ def choose(
     rubbing = Model(robot, for_robot("stribeck", robot))  # rows that dry friction spoils tell nothing of it
     clear = without_reversals(parts, rubbing, "torque", 20 * robot.num_joints, options.problem)
     table = columns(robot, equations(clear.fitted, late, np.ones(robot.num_joints)))
+    if not all(np.isfinite(part).all() for part in (*table.parts.values(), table.wanted)):
+        chosen, notes = _loss(loss, parts, method, actuator)
+        return Choice("ideal", chosen, named, notes)  # the fit will say so
     table, gain = _in_commands(table) if scaled else (table, 0.0)
     found = _Regression(table).greedy()
     chosen, notes = _loss(loss, parts, method, actuator)
@@ -237,5 +242,5 @@ class _Regression:
             series = [each for each in series if len(each)]
             square = sum(float(each @ each) for each in series) / max(sum(map(len, series)), 1)
             found.append(np.sqrt(square * (correlation_time(series) if self.table.ordered else 1.0)))
-        noise = np.array(found)
-        return np.maximum(noise, 1e-6 * max(float(noise.max(initial=0.0)), 1e-12))
+        size = np.sqrt(np.mean(self.table.wanted[..., 0] ** 2 + self.table.parts["file"][..., 0] ** 2, axis=0))
+        return np.maximum(np.array(found), np.maximum(_LEAST_NOISE * size, 1e-12))

@@ -156,7 +156,7 @@ def _weighted(
 ) -> tuple[tuple[Rows, ...], float]:
     """Rows with each joint divided by its noise, less where that is correlated; and the variance of what results."""
     wrong = [residuals(loss, free, each, theta) for each in rows]
-    noise = _noise(rows, wrong)
+    noise = _noise(rows, wrong, robust)
     if not np.isfinite(noise).all() or not (noise > 0).any():
         total = np.concatenate([each.ravel() for each in wrong])
         return tuple(rows), float(np.nan_to_num(np.mean(total**2), nan=1.0))
@@ -168,8 +168,8 @@ def _weighted(
     return tuple(scaled), common**2
 
 
-def _noise(rows: Sequence[Rows], wrong: Sequence[Float[np.ndarray, "row n"]]) -> Float[np.ndarray, " n"]:
-    """Standard deviation of each joint's residuals, times the root of their correlation time."""
+def _noise(rows: Sequence[Rows], wrong: Sequence[Float[np.ndarray, "row n"]], robust: bool) -> Float[np.ndarray, " n"]:
+    """Standard deviation of each joint's residuals, or by their median, times the root of their correlation time."""
     found = []
     for joint in range(wrong[0].shape[1]):
         series = []
@@ -179,6 +179,8 @@ def _noise(rows: Sequence[Rows], wrong: Sequence[Float[np.ndarray, "row n"]]) ->
         series = [part for part in series if len(part)]
         count = sum(map(len, series))
         square = sum(float(part @ part) for part in series) / max(count, 1)
+        if robust and series:
+            square = float(np.square(1.4826 * np.median(np.abs(np.concatenate(series)))))
         ordered = rows[0].dt is not None
         found.append(np.sqrt(square * (correlation_time(series) if ordered else 1.0)))
     return np.array(found)
