@@ -110,6 +110,7 @@ def test_what_a_fit_was_made_with_is_kept(folders, tmp_path):
     replace(fit, options=options, outcome=Status.STOPPED_EARLY, payload=payload).save(tmp_path)
     found = dn.load_fit(tmp_path)
     assert found.options == options != fit.options and found.status == "stopped early"
+    assert hash(found.options) == hash(options)  # tuples are tuples again
     assert found.payload.to_dict() == payload.to_dict() and [each.code for each in found.notes] == [
         each.code for each in fit.notes
     ]

@@ -185,13 +185,15 @@ def _note(each: Any) -> Note:
 
 def _options(kind: Any, stored: dict[str, Any]) -> Any:
     """Options as they were; those that the folder does not have, or that are no more, are as by default."""
-    rooms = {each.name: getattr(kind(), each.name) for each in fields(kind)}
-    values = {
-        name: _options(type(usual), stored[name]) if is_dataclass(usual) else files.unnamed(stored[name])
-        for name, usual in rooms.items()
-        if name in stored
-    }
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+    usual = {each.name: getattr(kind(), each.name) for each in fields(kind)}
+    return kind(**{name: _like(value, stored[name]) for name, value in usual.items() if name in stored})
+
+
+def _like(usual: Any, stored: Any) -> Any:
+    """A value of JSON as what it is by default: a room of options, a tuple or a number."""
+    if is_dataclass(usual):
+        return _options(type(usual), stored)
+    return tuple(files.unnamed(stored)) if isinstance(usual, tuple) else files.unnamed(stored)
 
 
 def _nan(each: dict[str, Any]) -> dict[str, Any]:
