@@ -1,6 +1,7 @@
 """`diffnea fit`: from files to files, with words a person understands, and one line for each wrong input."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import diffnea as dn
 from diffnea import identify
 from diffnea.cli import main
+from diffnea.cli.check import Check
+from diffnea.cli.excite import Excite
 from diffnea.cli.fit import Fit
 from diffnea.cli.inputs import read_robot, robot_names
 from diffnea.cli.words import fit_in_words, known, notes, unknown
@@ -149,6 +152,19 @@ def test_the_words_are_those_of_the_field(fitted):
     text = fit_in_words(result | {"lacking": ["the input delay of 2 samples"]})
     assert f"3 of {result['metrics']['fit']['windows']} predictions diverged" in text
     assert "not representable in URDF/MJCF:\n  the input delay of 2 samples" in text
+
+
+def test_what_is_not_said_is_chosen_and_told(folder, capsys):
+    """The same defaults of all commands; the chosen friction explains the data."""
+    for command in (Fit, Check, Excite):
+        usual = {field.name: field.default for field in fields(command)}
+        assert (usual["learn"], usual["actuator"], usual.get("loss", "auto")) == (("auto",), "auto", "auto")
+    data = [str(folder / name) for name in ("pendulum.urdf", "one.csv", "two.npz")]
+    assert main(["fit", *data, "--out", str(folder / "auto"), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert "viscous" in result["actuator"] and "chosen" in result["note_codes"]
+    assert main(["check", *data]) == 0
+    assert "actuator chosen by evidence: viscous" in capsys.readouterr().out
 
 
 def test_friction_alone_leaves_the_inertia(folder):

@@ -1,7 +1,7 @@
 """`diffnea check`: what is wrong with recordings, and what they can and cannot identify."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tyro.conf import Positional
@@ -11,14 +11,13 @@ from diffnea.cli import inputs, outputs
 from diffnea.cli.simulate import stated_friction
 from diffnea.cli.suspicions import far_outside, suspicions
 from diffnea.cli.words import check_in_words
-from diffnea.excitation import forecast
-from diffnea.identify.determine.combinations import Identifiability
+from diffnea.excitation import foretold
+from diffnea.excitation.choosing import AUTO
+from diffnea.excitation.forecast import Foretold
 from diffnea.identify.payload import Payload
 from diffnea.recordings import Diagnosis, LimitContact, Recording, diagnose, limit_contacts
 from diffnea.robot import Robot
 
-# Where none is asked for.
-ACTUATOR = "viscous"
 # A joint whose accelerations are less than this many times their noise tells little of its inertia.
 _WEAK = 3.0
 # A recorded velocity this late is not what it says, s.
@@ -37,10 +36,12 @@ class Check:
     """The robot file, the name of a robot that comes with diffnea, or the folder of a fit."""
     recordings: Positional[tuple[str, ...]]
     """What to look over."""
-    learn: tuple[str, ...] = ("inertia",)
-    """Any of inertia, kinematics, armature, calibration, actuator; or payload alone."""
-    actuator: str = ACTUATOR
-    """As for a fit: parts joined by +."""
+    learn: tuple[str, ...] = (AUTO,)
+    """As for a fit: auto, or any of inertia, kinematics, armature, calibration, actuator; or payload alone."""
+    actuator: str = AUTO
+    """As for a fit: auto chooses by evidence; or parts joined by +."""
+    loss: Literal["auto", "acceleration", "torque", "trajectory"] = AUTO
+    """As for a fit: what it would compare."""
     columns: str | None = None
     """A TOML file that says which columns of the logs are what."""
     measured: bool = False
@@ -65,13 +66,16 @@ class Check:
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
             diagnoses = [diagnose(recording) for recording in data]
-            told, payload = self._told(begun, data)
+            (choice, told), payload = self._told(begun, data)
         result = {
             "robot": self.robot,
             "joints": list(robot.joint_names),
             "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
             "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
             "recordings": [_finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
+            "actuator": choice.actuator if isinstance(choice.actuator, str) else type(choice.actuator).__name__,
+            "loss": choice.loss,
+            "notes": list(map(str, choice.notes)),
             **told.to_dict(),
             "payload": None if payload is None else payload.to_dict(),
             "report": self.out,
@@ -80,16 +84,15 @@ class Check:
             report.check(result, data, diagnoses, self.out)
         return result
 
-    def _told(self, begun: inputs.Start, data: list[Recording]) -> tuple[Identifiability, Payload | None]:
+    def _told(self, begun: inputs.Start, data: list[Recording]) -> tuple[Foretold, Payload | None]:
         """What a fit would determine; a payload is solved for, since that is as quick as to foretell it."""
-        robot, usual = begun.robot, self.actuator == ACTUATOR
+        robot, own = begun.robot, begun.actuator if self.actuator == AUTO else None
         if "payload" not in self.learn:
-            own = begun.actuator if usual else None
-            return forecast(robot, data, learn=self.learn, actuator=own or self.actuator), None
-        actuator = "auto" if usual else self.actuator
-        found = identify.fit(begun.fit or robot, data, learn=self.learn, actuator=actuator)
-        rubs = (begun.actuator or stated_friction(robot)) if usual else self.actuator
-        return forecast(robot, data, learn=("inertia",), actuator=rubs, links=robot.link_names[-1:]), found.payload
+            learn = inputs.parts_to_learn(self.learn)
+            return foretold(robot, data, learn, own or self.actuator, self.loss), None
+        found = identify.fit(begun.fit or robot, data, learn=self.learn, actuator=self.actuator)
+        rubs = own or (stated_friction(robot) if self.actuator == AUTO else self.actuator)
+        return foretold(robot, data, ("inertia",), rubs, "torque", links=robot.link_names[-1:]), found.payload
 
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""

@@ -8,7 +8,8 @@ from tyro.conf import Positional
 
 from diffnea.cli import inputs, outputs
 from diffnea.cli.words import excite_in_words
-from diffnea.excitation import Expectation, design, expectation
+from diffnea.excitation import Expectation, chosen, design, expectation
+from diffnea.excitation.choosing import AUTO
 from diffnea.recordings import save_recording
 
 
@@ -24,10 +25,10 @@ class Excite:
     """The robot file, or the name of a robot that comes with diffnea. All its joints must be driven."""
     recordings: tuple[str, ...] = ()
     """What was recorded so far."""
-    learn: tuple[str, ...] = ("inertia",)
-    """Any of inertia, kinematics, armature, calibration, actuator."""
-    actuator: str = "viscous"
-    """As for a fit: parts joined by +."""
+    learn: tuple[str, ...] = (AUTO,)
+    """As for a fit: auto, or any of inertia, kinematics, armature, calibration, actuator."""
+    actuator: str = AUTO
+    """As for a fit: auto chooses by evidence where --recordings tell, else viscous; or parts joined by +."""
     criterion: Literal["D", "E"] = "D"
     """D: all combinations together; E: the one that is known least."""
     seconds: float = 10.0
@@ -64,8 +65,10 @@ class Excite:
         recorded = (
             inputs.read_recordings(self.recordings, robot, self.columns, self.measured) if self.recordings else []
         )
-        task: dict[str, Any] = {"learn": self.learn, "actuator": self.actuator, "noise": self.noise, "seed": self.seed}
         with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json):
+            choice = chosen(robot, recorded, inputs.parts_to_learn(self.learn), self.actuator, "torque", self.seed)
+            task: dict[str, Any] = {"learn": choice.learn, "actuator": choice.actuator}
+            task |= {"noise": self.noise, "seed": self.seed}
             found = design(
                 robot,
                 seconds=self.seconds,
@@ -84,6 +87,8 @@ class Excite:
             "samples": len(found.recording),
             "seconds": found.recording.duration,
             "criterion": self.criterion,
+            "actuator": choice.actuator,
+            "notes": list(map(str, choice.notes)),
             # Information goes with the inverse square of intervals.
             "narrower": float(np.exp((found.score - np.mean(found.starts)) / 2)),
             "used": found.used,

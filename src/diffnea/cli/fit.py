@@ -10,12 +10,12 @@ from diffnea import identify, report
 from diffnea.cli import inputs, outputs
 from diffnea.cli.suspicions import suspicions, timing
 from diffnea.cli.words import fit_in_words
+from diffnea.excitation.choosing import AUTO
 from diffnea.identify.judge.verdict import ACCEPTED
 from diffnea.robot import Robot
 from diffnea.text import count
 
-# Where none is asked for.
-ACTUATOR, FRICTION = "ideal", "stribeck"
+FRICTION = "stribeck"  # of --learn friction, where no actuator is asked for
 NOT_ACCEPTED = 3  # the exit code
 
 
@@ -34,24 +34,24 @@ class Fit:
     """The robot file to start from, or the folder of an earlier fit."""
     recordings: Positional[tuple[str, ...]]
     """What to learn from."""
-    learn: tuple[str, ...] = ("inertia",)
-    """Any of inertia, kinematics, armature, calibration (zero positions of the joints), actuator; or friction (the
-    actuator alone); or payload alone: what the last link carries beyond the robot, best from an earlier fit. A named
-    actuator is always learned."""
+    learn: tuple[str, ...] = (AUTO,)
+    """auto is inertia, actuator and what evidence asks for. Or any of inertia, kinematics, armature, calibration (zero
+    positions of the joints), actuator; or friction (the actuator alone); or payload alone: what the last link carries
+    beyond the robot, best from an earlier fit. A named actuator is always learned."""
     links: tuple[str, ...] = ()
     """Links whose inertia is learned; by default all."""
     joints: tuple[str, ...] = ()
     """Joints whose placement, armature or zero position is learned; by default all."""
-    actuator: str = ACTUATOR
-    """Parts joined by +: ideal viscous stribeck grease nn-friction nn-residual nn-torque motor constant offset delay
-    gain coupling ripple."""
+    actuator: str = AUTO
+    """auto chooses by evidence on the training data, and says what. Or parts joined by +: ideal viscous coulomb
+    stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain coupling ripple."""
     set: tuple[str, ...] = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""
     method: Literal["auto", "adam", "lm", "linear"] = "auto"
     """How to search."""
-    loss: Literal["acceleration", "torque", "trajectory"] = "acceleration"
-    """What to compare."""
+    loss: Literal["auto", "acceleration", "torque", "trajectory"] = AUTO
+    """What to compare; auto takes torques where every joint is driven, else trajectories."""
     start: Literal["nominal", "random"] = "nominal"
     """Start from the robot file's numbers, or from random ones."""
     test: tuple[str, ...] = ()
@@ -112,12 +112,12 @@ class Fit:
         written = {"lacking": list(saved.lacking), "files": sorted([*saved.files, drawn.name])}
         return found | written | {"seconds": round(time.perf_counter() - began, 2)}
 
-    def _chosen(self, goes_on: bool) -> tuple[tuple[str, ...], str]:
+    def _chosen(self, goes_on: bool) -> tuple[tuple[str, ...] | None, str]:
         """What to learn and the actuator, with friction spelled out; a fit that goes on has an actuator already."""
-        usual = "auto" if goes_on or "payload" in self.learn else FRICTION if "friction" in self.learn else ACTUATOR
-        actuator = usual if self.actuator == ACTUATOR else self.actuator
-        learn = [part for part in self.learn if part != "friction"]
-        return (*learn, *(["actuator"] if "friction" in self.learn and goes_on else [])), actuator
+        if "friction" not in self.learn:
+            return inputs.parts_to_learn(self.learn), self.actuator
+        learn = tuple("actuator" if part == "friction" else part for part in self.learn)
+        return learn, FRICTION if self.actuator == AUTO and not goes_on else self.actuator
 
     def _result(
         self, fit: identify.Fit, robot: Robot, recordings: int, samples: int, suspected: list[str]

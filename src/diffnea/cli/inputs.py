@@ -13,6 +13,7 @@ import jax
 from rich.console import Console
 
 from diffnea.actuators import AbstractActuator
+from diffnea.excitation.choosing import AUTO
 from diffnea.formats import load_robot
 from diffnea.identify import Fit, load_fit
 from diffnea.identify.progress import Watch
@@ -46,6 +47,11 @@ def read_robot(name: str, allow_unphysical: bool = False, lock: Sequence[str] = 
     if not Path(name).exists() and not Path(name).suffix:
         raise ValueError(f"{name}: no such file; give a URDF or MJCF file, or one of {', '.join(robot_names())}")
     return load_robot(name, lock=held, allow_unphysical=allow_unphysical)
+
+
+def parts_to_learn(learn: tuple[str, ...]) -> tuple[str, ...] | None:
+    """As `--learn` has them; None where that is left to evidence."""
+    return None if learn == (AUTO,) else learn
 
 
 @dataclass(frozen=True)

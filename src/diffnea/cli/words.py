@@ -133,7 +133,9 @@ def check_in_words(result: dict[str, Any], whole: bool = False) -> str:
     could = result["structural_rank"] - result["rank"]
     plan = " (diffnea excite plans one)" if result["all_driven"] else ""
     more = f"; other motions could tell {could} more{plan}" if could > 0 else ""
-    lines.append(f"of {result['unknowns']} numbers to learn, these data determine {result['rank']} combinations{more}")
+    lines += [*result["notes"], ""] if result["notes"] else []
+    known = count(result["rank"], "combination")
+    lines.append(f"of {result['unknowns']} numbers to learn, these data determine {known}{more}")
     lines += [*payload(result["payload"], expected=True), ""] if result["payload"] else []
     lines += [*_expected(result["combinations"], whole), *unknown(result["unknown"], whole)]
     return "\n".join([*lines, *([f"pictures: {result['report']}"] if result["report"] else [])])
@@ -171,7 +173,7 @@ def excite_in_words(result: dict[str, Any], whole: bool = False) -> str:
     rows += [[words, *(f"{share:.0%}" for share in result["used"][name])] for name, words in names.items()]
     could = result["structural_rank"]
     was = "" if result["rank_before"] is None else f" (now {result['rank_before']})"
-    lines += [*aligned(rows), "", f"it would determine {result['rank']} of {could} combinations{was}"]
+    lines += [*aligned(rows), "", *result["notes"], f"it would determine {result['rank']} of {could} combinations{was}"]
     return "\n".join([*lines, *_before_and_after(result, whole), *unknown(result["unknown"], whole)])
 
 
