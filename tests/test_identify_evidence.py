@@ -57,7 +57,7 @@ def test_coefficients_are_found_from_far_away(robot):
     data = samples(robot, viscous=5 * size, coulomb=20 * size, armature=3 * size)
     fit = dn.fit(robot, data, actuator="viscous+coulomb", learn=("inertia", "armature"), loss="torque")
     np.testing.assert_allclose(fit.model.actuator.parts[0].viscous, 5 * size, rtol=0.05)
-    np.testing.assert_allclose(fit.model.actuator.parts[1].dry, 20 * size, rtol=0.05)
+    np.testing.assert_allclose(fit.model.actuator.parts[1].coulomb, 20 * size, rtol=0.05)
     felt = [np.asarray(dn.mass_matrix(each, np.zeros(2))).diagonal() for each in (fit.robot, robot)]
     np.testing.assert_allclose(felt[0], felt[1] + 3 * size, rtol=0.05)
 

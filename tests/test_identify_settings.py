@@ -22,7 +22,8 @@ def robot():
 
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_every_coefficient_can_be_set_and_only_it_is_fixed(robot, name):
-    parts = "delay+gain+stribeck" if name not in ("torque_constant", "emf_constant", "winding", "gear") else "motor"
+    motor = name in ("torque_constant", "emf_constant", "winding", "gear")
+    parts = "motor" if motor else "viscous+coulomb" if name == "coulomb" else "delay+gain+stribeck"
     made = actuators.for_robot(parts, robot)
     value = np.array([1.25, 2.5]) if name != "delay" else np.array([1.25])
     found, masks = with_known(made, {name: value})

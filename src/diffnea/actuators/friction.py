@@ -46,14 +46,14 @@ class Viscous(AbstractActuator):
 
 @final
 class Coulomb(AbstractActuator):
-    """`τ = u − f sign(q̇)`; `raw` is what is learned, `dry` is f ≥ 0."""
+    """`τ = u − f sign(q̇)`; `raw` is what is learned, `coulomb` is f ≥ 0."""
 
     raw: Float[Array, " n"]
 
     @classmethod
-    def of(cls, dry: ArrayLike, num_joints: int | None = None) -> "Coulomb":
+    def of(cls, coulomb: ArrayLike, num_joints: int | None = None) -> "Coulomb":
         """From f, one for all joints or one for each."""
-        return cls(raw_per_joint("dry", dry, num_joints))
+        return cls(raw_per_joint("coulomb", coulomb, num_joints))
 
     @property
     def num_joints(self) -> int:
@@ -64,15 +64,15 @@ class Coulomb(AbstractActuator):
         return "bounded"
 
     @property
-    def dry(self) -> Float[Array, " n"]:
+    def coulomb(self) -> Float[Array, " n"]:
         """f, in N·m or N."""
         return positive(self.raw)
 
     def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
-        return Resistance(jnp.broadcast_to(self.dry, qd.shape), jnp.zeros_like(qd))
+        return Resistance(self.coulomb, jnp.zeros_like(qd))
 
     def physical(self) -> list[Quantity]:
-        return [Quantity("Coulomb friction", "N·m", self.dry)]
+        return [Quantity("Coulomb friction", "N·m", self.coulomb)]
 
 
 @final

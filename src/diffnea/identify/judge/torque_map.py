@@ -184,7 +184,9 @@ def _solution(problem: Normal, fold: int, prior: Float[np.ndarray, " k"]) -> Flo
     for _ in range(ROUNDS):
         weight = 1 / noise**2
         gram = np.tensordot(weight, problem.gram[fold], 1) + np.diag(prior)
-        x = np.linalg.solve(gram, weight @ problem.right[fold])
+        size = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))  # columns of no effect, and units of any size
+        scaled = gram / np.outer(size, size) + 1e-12 * np.eye(len(size))
+        x = np.linalg.solve(scaled, (weight @ problem.right[fold]) / size) / size
         noise = np.maximum(_residual(problem, fold, x), LEAST_NOISE * problem.size)
     return x
 
