@@ -142,6 +142,7 @@ def test_pictures_show_what_is_wrong(folder, tmp_path, capsys):
     assert main(["check", *arguments]) == 0
     assert f"pictures: {out}" in capsys.readouterr().out
     page = out.read_text()
+    assert "actuator chosen by evidence" in page
     drawings = [xml.fromstring(found) for found in re.findall(r"<svg xmlns.*?</svg>(?=</figure>)", page, re.DOTALL)]
     assert len(drawings) == 2 * (2 + 2 + 2) + 2  # only the bad one has recorded velocities
     assert all("nan" not in xml.tostring(drawing, "unicode") for drawing in drawings)

@@ -115,6 +115,9 @@ def test_a_fit_that_is_not_accepted_leaves_no_identified_robot(folder, fitted, c
     assert main([*arguments, "--out", str(out), "--json"]) == 3
     result = json.loads(capsys.readouterr().out)
     assert result["verdict"] == "failed" and "rejected.urdf" in result["files"]
+    text, page = fit_in_words(result), (out / "report.html").read_text()
+    assert "nothing was learned from 1 recording" in text and "predicting ahead" not in text
+    assert "Nothing was learned from 1 recording" in page and 'class="tile"' not in page
     assert not list(out.glob("identified.*")) and dn.load_robot(robots["rejected"]).joint_names == ("hinge",)
     assert set(json.loads((out / "fit.json").read_text())["robot_files"]) == {"rejected.urdf", "rejected.xml"}
     assert "<code>rejected.urdf</code>" in (out / "report.html").read_text()

@@ -19,6 +19,7 @@ from diffnea.identify.payload import Estimate, Payload
 from diffnea.identify.solve.solution import Status
 from diffnea.report import residuals
 from diffnea.report.evidence import evidence, friction_curve
+from diffnea.report.fit_page import tiles
 from diffnea.report.playback import scene
 
 KINDS = ("viscous", "samples", "network", "failed")
@@ -114,6 +115,18 @@ def test_what_a_fit_was_made_with_is_kept(folders, tmp_path):
     assert found.payload.to_dict() == payload.to_dict() and [each.code for each in found.notes] == [
         each.code for each in fit.notes
     ]
+
+
+def test_an_error_that_is_not_smaller_is_not_called_so(folders):
+    _, fit = folders["viscous"]
+    better, worse = fit.metrics, replace(fit.metrics, fit=fit.metrics.start, start=fit.metrics.fit)
+    equal = replace(fit.metrics, start=fit.metrics.fit)
+    words = [tiles(replace(fit, metrics=each), None)[0] for each in (better, worse, equal)]
+    assert words[0][1].startswith("smaller error") and words[1] == (
+        words[0][0],
+        words[0][1].replace("smaller", "larger"),
+    )
+    assert "than the start" not in words[2][1]
 
 
 def test_what_is_shown_was_not_fitted(folders):

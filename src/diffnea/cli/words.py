@@ -5,6 +5,7 @@ from typing import Any
 
 from diffnea.cli.formulas import short
 from diffnea.identify.payload import Payload
+from diffnea.identify.solve.solution import Status
 from diffnea.report.payload_rows import payload_rows
 from diffnea.text import DEGREE, aligned, count, length, listed, number
 
@@ -21,14 +22,16 @@ def fit_in_words(result: dict[str, Any], whole: bool = False) -> str:
     `whole`: with base parameters and everything that the data do not tell.
     """
     driven = f" ({result['actuator']})" if "actuator" in result["learned"] else ""
+    made = result["status"] != Status.NOT_FINITE.value
+    what = f"learned {listed(result['learned'])}{driven}" if made else "nothing was learned"
     head = (
-        f"{result['robot']}: learned {listed(result['learned'])}{driven} from "
+        f"{result['robot']}: {what} from "
         f"{count(result['recordings'], 'recording')} ({result['samples']} samples) in {result['seconds']:.1f} s"
     )
     lines = [head, *notes(result["notes"], result["note_codes"]), *(f"  ! {each}" for each in result["suspicions"]), ""]
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
     told = payload(result["payload"]) if result["payload"] else known(result["identifiable"], whole)
-    lines += [*errors(result), "", *told, *unknown(result["unknown"], whole), ""]
+    lines += [*errors(result), "", *told, *unknown(result["unknown"], whole), ""] if made else []
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
     if result["lacking"]:
         lines += ["not representable in URDF/MJCF:", *(f"  {each}" for each in result["lacking"])]

@@ -11,6 +11,7 @@ from diffnea import files
 from diffnea.identify import Fit, load_fit
 from diffnea.identify.io.store import robot_files, versions
 from diffnea.identify.precision import double_precision
+from diffnea.identify.solve.solution import Status
 from diffnea.models import Model
 from diffnea.report import advice, fit_figures
 from diffnea.report.evidence import Evidence, evidence
@@ -97,6 +98,8 @@ def summary(found: Fit, joints: Joints) -> str:
     config = found.config
     names, samples = config.get("recordings", []), config.get("samples", 0)
     data = f"{count(samples, 'sample')}" if names in ([], ["samples"]) else f"{count(len(names), 'recording')}"
+    if found.outcome is Status.NOT_FINITE:
+        return f"Nothing was learned from {data}; what is drawn is the start."
     what = "a network" if not isinstance(found.model, Model) else listed(config["learn"])
     actuator = f" ({config['actuator']})" if "actuator" in config["learn"] else ""
     return f"Learned {what}{actuator} from {data}. {_prediction(found, joints)}"
@@ -131,14 +134,15 @@ def _shown(horizons: tuple[float, ...]) -> int:
 
 
 def tiles(found: Fit, seen: Evidence | None) -> list[tuple[str, str]]:
-    """A few numbers to begin with, each with its words."""
+    """A few numbers to begin with, each with its words; none where nothing was learned."""
     ours, theirs = found.metrics.fit, found.metrics.start
     rows = []
+    if found.outcome is Status.NOT_FINITE:
+        return rows
     if ours.horizons:
         k = _shown(ours.horizons)
-        rows.append(
-            (_times(theirs.error[k], ours.error[k]), f"smaller error than the start, {ours.horizons[k]:g} s ahead")
-        )
+        times, compared = _times(theirs.error[k], ours.error[k])
+        rows.append((times, f"{compared}, {ours.horizons[k]:g} s ahead"))
         rows.append((f"{number(ours.good_for, 3)} s", "until a prediction is off by a tenth of the motion"))
         rows.append((f"{ours.diverged} of {ours.windows}", "predictions diverged"))
     if seen is not None and _by_torque(found, seen):
@@ -152,9 +156,14 @@ def tiles(found: Fit, seen: Evidence | None) -> list[tuple[str, str]]:
     return rows
 
 
-def _times(before: float, after: float) -> str:
-    ratio = before / after if after > 0 else float("inf")
-    return f"{few(ratio)} ×" if ratio < 1e4 else "> 10⁴ ×"
+def _times(before: float, after: float) -> tuple[str, str]:
+    """How many times smaller an error is, or larger, and that in words."""
+    if before == after or not np.isfinite(max(before, after)):
+        return few(after), "typical error as a share of the motion"
+    small, large = sorted((before, after))
+    ratio = large / small if small > 0 else np.inf
+    words = f"{'smaller' if after < before else 'larger'} error than the start"
+    return (f"{few(ratio)} ×" if ratio < 1e4 else "> 10⁴ ×"), words
 
 
 def error_rows(found: Fit, joints: Joints) -> list[tuple[str, str, list[str], str]]:
