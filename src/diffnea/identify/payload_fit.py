@@ -160,12 +160,13 @@ def _parameters(pseudo: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "10"]:
 
 
 def _body(numbers: Float[np.ndarray, "10"]) -> Float[np.ndarray, "10"]:
-    """The nearest numbers that a body can have."""
+    """The same mass and centre, and the nearest second moments about it that a body can have."""
+    mass = max(float(numbers[0]), 1e-6)
+    centre = numbers[1:4] / mass
     pseudo = _pseudo(numbers)
-    units = np.array([1 / REACH] * 3 + [1.0])
-    values, vectors = np.linalg.eigh(pseudo * np.outer(units, units))
-    clipped = (vectors * np.maximum(values, 1e-6 * np.abs(values).max())) @ vectors.T
-    return _parameters(clipped / np.outer(units, units))
+    values, axes = np.linalg.eigh(pseudo[:3, :3] - mass * np.outer(centre, centre))
+    second = (axes * np.maximum(values, 1e-6 * mass * REACH**2)) @ axes.T + mass * np.outer(centre, centre)
+    return _parameters(np.block([[second, mass * centre[:, None]], [mass * centre[None], np.array([[mass]])]]))
 
 
 def _payload(solved: _Solved, frame: str) -> Payload:
