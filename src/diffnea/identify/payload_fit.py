@@ -215,10 +215,12 @@ def _result(
     values = np.concatenate([np.ravel(each.value) for each in (payload.mass, payload.com, payload.inertia)])
     highs = np.concatenate([np.ravel(each.upper) for each in (payload.mass, payload.com, payload.inertia)])
     rows = []
-    for name, value, high in zip(names, values.tolist(), highs.tolist(), strict=True):
+    for k, (name, value, high) in enumerate(zip(names, values.tolist(), highs.tolist(), strict=True)):
         what, unit = name.split(" [")
-        rows.append(Row(f"payload {what}", unit.rstrip("]"), 0.0, value, (high - value) / HALF, True))
-    known = Knowledge(Table(tuple(rows)), (), ())
+        known = bool(high - value < (REACH / 10 if 1 <= k < 4 else abs(value)))  # else the interval says nothing
+        std = (high - value) / HALF if known else None
+        rows.append(Row(f"payload {what}", unit.rstrip("]"), 0.0, value, std, known))
+    findings = Knowledge(Table(tuple(rows)), (), ())
     return Fit(
         model=model,
         metrics=metrics,
@@ -237,7 +239,7 @@ def _result(
             "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
         },
         consistent=model,
-        knowledge=lambda: known,
+        knowledge=lambda: findings,
         held_out=held_out(before, parts, spread),
         options=options,
         outcome=Status.CONVERGED,
