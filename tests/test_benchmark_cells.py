@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 import diffnea as dn
 from diffnea.benchmark import Cell, Record, datasets, judging, real, trial
 from diffnea.benchmark.judging import Motion
-from diffnea.benchmark.numbers import strict
+from diffnea.files import finite
 from diffnea.identify.judge.windows import Windows
 
 REAL = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -170,7 +170,7 @@ def test_what_diverged_counts_as_infinitely_wrong():
     cut = _cut()
     still = _motion(cut, 0.0)
     found = judging.rollout_numbers(replace(still, diverged=np.array([True, True, False])), cut)
-    assert found["diverged"] == pytest.approx(2 / 3) and strict(found)["horizons"]["1.0"] is None
+    assert found["diverged"] == pytest.approx(2 / 3) and finite(found)["horizons"]["1.0"] is None
     assert found["valid_time_10"] == pytest.approx(2 / 3)
 
 
@@ -244,7 +244,7 @@ def test_physical_numbers_are_told_by_the_data_sheets_motor(simulated):
 
 def _without_times(record):
     fit = {k: v for k, v in record.numbers["fit"].items() if "seconds" not in k}
-    return strict({**record.numbers, "fit": fit})
+    return finite({**record.numbers, "fit": fit})
 
 
 def test_a_cell_gives_the_same_twice_and_finds_the_truth():

@@ -136,7 +136,7 @@ def test_what_cannot_be_chosen_is_said(robot, arguments, line):
 
 def test_the_command_takes_short_hands():
     assert Fit("robot", ("x",), learn=("payload",))._chosen(False) == (("payload",), "auto")
-    assert Fit("robot", ("x",), learn=("friction",))._chosen(False) == ((), "stribeck")
+    assert Fit("robot", ("x",), learn=("friction",))._chosen(False) == (("actuator",), "stribeck")
     assert Fit("robot", ("x",), learn=("friction",))._chosen(True) == (("actuator",), "auto")
 
 
