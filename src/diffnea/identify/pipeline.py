@@ -227,7 +227,15 @@ class Plan:
         if loss == "trajectory":
             given = (free.start,) if self.request.from_file else ()
             with stage("following trajectories"):
-                found, problem = chains.improve(found, free, parts, spread_of(parts.fitted), given, self.request.seed)
+                found, problem = chains.improve(
+                    found,
+                    free,
+                    parts,
+                    spread_of(parts.fitted),
+                    given,
+                    self.request.seed,
+                    self.request.options.trajectory,
+                )
         found = replace(found, theta=settled(found.theta, free))
         model = free.model(jnp.asarray(found.theta))
         problem = problem or partial(linearised, free, found.rows, found.theta, loss)
@@ -259,29 +267,13 @@ class Plan:
                 *(self.choice.notes if self.choice else ()),
                 *outcome.notes,
             ),
-            config=self._config(free, parts),
+            config=asked.config(free.named, parts),
             consistent=outcome.consistent or outcome.model,
             knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),
             held_out=held_out(before, parts, spread),
             options=asked.options,
             outcome=outcome.status,
         )
-
-    def _config(self, free: Unknowns, parts: Split) -> dict[str, Any]:
-        asked = self.request
-        return {
-            "robot": getattr(asked.given, "name", type(asked.given).__name__),
-            "learn": list(free.named),
-            "links": asked.links and list(asked.links),
-            "joints": asked.joints and list(asked.joints),
-            "known": {name: np.asarray(value).tolist() for name, value in asked.known.items()} or None,
-            "actuator": asked.actuator if isinstance(asked.actuator, str) else type(asked.actuator).__name__,
-            **{name: getattr(asked, name) for name in ("method", "loss", "start", "seed", "robust", "starts", "steps")},
-            "slip": parts.slip and list(parts.slip),
-            "hold": parts.hold,
-            "samples": sum(map(len, (*parts.fitted, *parts.test))),
-            "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
-        }
 
 
 def _all(parts: Split, key: str) -> np.ndarray:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.options import Options
 from diffnea.identify.problem.tracks import Data, Split, split
@@ -53,3 +55,20 @@ class Request:
         names = self.given.joint_names if isinstance(self.given, Robot) else None
         with stage("preparing data"):
             return split(self.data, self.test, names, self.given.num_joints, self.seed)
+
+    def config(self, named: tuple[str, ...], parts: Split) -> dict[str, Any]:
+        """What was fitted to what, for people; `named` are the parts that were learned."""
+        asked = ("method", "loss", "start", "seed", "robust", "starts", "steps")
+        return {
+            "robot": getattr(self.given, "name", type(self.given).__name__),
+            "learn": list(named),
+            "links": self.links and list(self.links),
+            "joints": self.joints and list(self.joints),
+            "known": {name: np.asarray(value).tolist() for name, value in self.known.items()} or None,
+            "actuator": self.actuator if isinstance(self.actuator, str) else type(self.actuator).__name__,
+            **{name: getattr(self, name) for name in asked},
+            "slip": parts.slip and list(parts.slip),
+            "hold": parts.hold,
+            "samples": sum(map(len, (*parts.fitted, *parts.test))),
+            "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
+        }
