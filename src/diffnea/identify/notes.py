@@ -90,8 +90,6 @@ SENTENCES: dict[str, str] = {
     "starts-agree-after-adam": "{agree} of {count} initial guesses converged to the best solution, after ADAM",
     "file-trust": "regularised towards the robot file, strength by evidence: bodies are expected within {least:.2g} to "
     "{most:.2g} % of it",
-    "file-left": "link {subject} is far from its file: the data move its body by {share:.0%}, where other links stay "
-    "within {usual:.0%}",
     # The verdict. Ratios are geometric means over windows kept back; bounds hold with a probability of 97.5 %.
     "not-finite": "predictions on the held-out data are not finite",
     "against-start": "error of {what}: {ratio:.3g} × the initial model's (below {bound:.3g}; "

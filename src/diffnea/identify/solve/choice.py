@@ -148,9 +148,8 @@ class _Regression:
 
     def __init__(self, table: Columns):
         self.table = table
-        self.active = table.driven | True  # passive joints take part with torque zero
         self.weight = np.ones(table.wanted.shape[1])
-        everything = [name for name in table.parts if name not in ("file", "bodies", "coupling")]
+        everything = [name for name in table.parts if name not in ("file", "bodies")]
         for _ in range(3):
             wrong = self._residual(everything, 0)
             self.weight = 1 / self._noise(wrong)

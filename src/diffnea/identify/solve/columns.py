@@ -1,7 +1,7 @@
 """Columns: what torques may be made of, linearly, part by part; regressions of them choose between models.
 
 Bodies near the file's, armatures, friction of several forms, constant and position-dependent torques, drives with a
-gain, zero positions, coupled motors. All pass the filter that the measured torques pass.
+gain, zero positions. All pass the filter that the measured torques pass.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def _of_samples(robot: Robot, batch: Batch, basis: np.ndarray, speed: np.ndarray
     curves = [own(way * np.exp(-((qd / (share * speed)) ** 2))) for share in STRIBECK]
     rates = np.where(robot.tree.revolute, 1.0, np.pi / (np.ptp(q, axis=0) + 1e-9))
     waves = [own(f((k + 1) * rates * q)) for k in range(HARMONICS) for f in (np.cos, np.sin)]
-    parts = {
+    return {
         "": np.swapaxes(commands, 1, 2),
         "file": (inertia @ np.asarray(inertial_parameters(robot)))[:, :, None]
         + own(qdd) @ np.asarray(robot.armature)[:, None],
@@ -97,12 +97,6 @@ def _of_samples(robot: Robot, batch: Batch, basis: np.ndarray, speed: np.ndarray
         "offset": np.concatenate(waves, axis=2),
         "calibration": _zeros(robot, q, qd, qdd),
     }
-    if n > 1:
-        turning = (np.arange(n) >= n - 2).astype(float)
-        rate, bend = qd @ turning, qdd @ turning
-        shared = [np.sign(rate), rate, bend]
-        parts["coupling"] = np.stack([signal[:, None] * turning for signal in shared], axis=2)
-    return parts
 
 
 def _zeros(robot: Robot, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> np.ndarray:
