@@ -10,10 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from diffnea.errors import DiffneaError
+
 NAME = "benchmark.lock"
 
 
-class LockError(ValueError):
+class LockError(DiffneaError):
     """A folder that another run writes to: one line with who it is, since when, and what to do."""
 
 

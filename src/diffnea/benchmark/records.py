@@ -15,13 +15,14 @@ import numpy as np
 
 from diffnea import files
 from diffnea.benchmark.grid import MODELS, Cell
+from diffnea.errors import DiffneaError
 
 FORMAT = 1
 DESCRIPTION = "benchmark.json"
 PACKAGES = ("diffnea", "jax", "jaxlib", "equinox", "numpy", "scipy", "llvmlite")
 
 
-class RecordError(ValueError):
+class RecordError(DiffneaError):
     """A record that cannot be used: damaged, edited, or of another configuration."""
 
 

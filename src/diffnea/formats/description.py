@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from diffnea.errors import DiffneaError
 from diffnea.robot import STANDARD_GRAVITY, Limits, Robot, Source, Tree, astype
 from diffnea.spatial import Inertia, Transform
 
@@ -23,7 +24,7 @@ SHARES = (*0.5 ** np.arange(30), 0.0)
 ROUNDING = 1e-4
 
 
-class RobotFileError(ValueError):
+class RobotFileError(DiffneaError):
     """A robot file that cannot be used, in one line: where, what was found, what is accepted."""
 
 

@@ -13,6 +13,8 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from diffnea.errors import DiffneaError
+
 _DECLARED = re.compile(rb'<\?xml[^>]*?encoding\s*=\s*["\']([A-Za-z0-9._-]+)["\']')
 _ATTRIBUTE = re.compile(rb'(\s+)([^\s=<>/"\']+)\s*=\s*("[^"]*"|\'[^\']*\')')
 
@@ -23,7 +25,7 @@ def format_numbers(values) -> str:
     return " ".join(str(value).removesuffix(".0") for value in array)
 
 
-class XMLFault(ValueError):
+class XMLFault(DiffneaError):
     """What is wrong with a file as XML, and on which line."""
 
 

@@ -10,10 +10,12 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
+from diffnea.errors import DiffneaError
+
 SIGNALS = ("q", "qd", "qdd", "u")
 
 
-class RecordingError(ValueError):
+class RecordingError(DiffneaError):
     """A recording that cannot be used: one line with where, what was found and what is accepted."""
 
 

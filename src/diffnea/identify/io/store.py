@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from diffnea import files
+from diffnea.errors import DiffneaError
 from diffnea.formats import Curve, RobotFileError, save_robot
 from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.determine.findings import Knowledge
@@ -40,7 +41,7 @@ REJECTED = ("rejected.urdf", "rejected.xml")
 WRITTEN = "written"
 
 
-class FitFileError(ValueError):
+class FitFileError(DiffneaError):
     """A folder that holds no fit: one line with where, what was found and what is accepted."""
 
 
