@@ -25,7 +25,9 @@ FILES = sorted(Path(str(file.locate())) for file in files("example-robot-data") 
 def _load(path: Path) -> tuple[dn.Robot, str]:
     """The robot, and whether it had to be let in."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(?s).*(treated as independent|no mass moves)")
+        warnings.filterwarnings(
+            "ignore", "(?s).*(treated as independent|no mass moves|no body has|read as none|left over|before <)"
+        )
         try:
             return dn.load_robot(path), "loaded"
         except dn.RobotFileError as error:
@@ -110,7 +112,7 @@ def test_all_but_two_of_77_files_load():
             outcomes.append("refused")
     assert len(outcomes) == 77
     assert outcomes.count("refused") == len(REFUSED)
-    assert outcomes.count("loaded") == 58
+    assert outcomes.count("loaded") == 73
 
 
 @pytest.mark.parametrize("name", ["panda.urdf", "tiago_pro.urdf", "baxter.urdf"])

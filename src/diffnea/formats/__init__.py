@@ -51,9 +51,7 @@ def load_robot(
     text = path.read_bytes()
     try:
         kind = _kind(text)
-        description = _read(text, str(path), kind, allow_unphysical)
-        if not allow_unphysical:
-            check_physical(description)
+        description = (_read_any if allow_unphysical else _read_physical)(text, str(path), kind)
         held = places(description, lock)
         description = locked(description, held)
         robot = assemble(description, Source(kind, str(path), text, held))
@@ -150,6 +148,26 @@ def _kind(text: bytes) -> str:
     if kind is None:
         raise RobotFileError(f"its root element is <{root}>; use URDF (<robot>) or MJCF (<mujoco>)")
     return kind
+
+
+def _read_physical(text: bytes, path: str, kind: str) -> Description:
+    """Read what bodies can be; what MuJoCo refuses may still be well as a whole, or not move at all."""
+    try:
+        description = _read(text, path, kind, False)
+    except RobotFileError as error:
+        try:
+            description = _read(text, path, kind, True)
+            unlike = check_physical(description)
+        except RobotFileError:
+            raise error from None
+        if not unlike:  # then it was not the inertia of a link
+            raise
+        return replace(description, notes=(*description.notes, *unlike))
+    return replace(description, notes=(*description.notes, *check_physical(description)))
+
+
+def _read_any(text: bytes, path: str, kind: str) -> Description:
+    return _read(text, path, kind, allow_unphysical=True)
 
 
 def _read(text: bytes, path: str, kind: str, allow_unphysical: bool) -> Description:

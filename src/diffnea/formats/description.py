@@ -139,12 +139,18 @@ def impossible(inertia: np.ndarray) -> str | None:
     return None
 
 
-def check_physical(description: Description) -> None:
-    """Refuse a description with a link that no body can be."""
-    for link in description.links:
-        reason = impossible(link.inertia)
-        if reason:
-            raise RobotFileError(f'link "{link.name}": {reason} (allow_unphysical takes it all the same)')
+def check_physical(description: Description) -> list[str]:
+    """Refuse a moving body that none can be, with all that is fixed to it; notes on links alone that none can be."""
+    reasons = {link.name: reason for link in description.links if (reason := impossible(link.inertia))}
+    if not reasons:
+        return []
+    merged = _merge(description)
+    for i, total in enumerate(_totals(description, merged)):
+        if impossible(total):  # then one of its parts is: bodies add up to bodies
+            name = next(name for name, owner in merged.owner.items() if owner == i and name in reasons)
+            raise RobotFileError(f'link "{name}": {reasons[name]} (allow_unphysical takes it all the same)')
+    named = ", ".join(f'"{name}"' for name in reasons)
+    return [f"no body has the inertia of link {named}, but it does not move, or what it is fixed to makes up for it"]
 
 
 # Description → Robot ---------------------------------------------------------------------------------------------
@@ -163,10 +169,7 @@ def assemble(description: Description, source: Source | None = None) -> Robot:
     """Merge what is rigidly joined into the link that carries it, and make the robot."""
     merged = _merge(description)
     joints, owner, pose = merged.joints, merged.owner, merged.pose
-    inertia = np.zeros((len(joints), 4, 4))
-    for link in description.links:
-        if owner[link.name] >= 0:
-            inertia[owner[link.name]] += _moved(link.inertia, pose[link.name])
+    inertia = _totals(description, merged)
     placement = np.array([pose[joint.parent] @ joint.origin for joint in joints]).reshape(-1, 4, 4)
     parents = tuple(owner[joint.parent] for joint in joints)
     offsets = {link.name: link.offset for link in description.links}
@@ -222,6 +225,15 @@ def tips(description: Description) -> dict[str, tuple[str, np.ndarray]]:
         if joint.kind == "fixed" and owner >= 0 and joint.child in heavy:
             last[owner] = joint.child
     return {merged.joints[i].child: (name, merged.pose[name]) for i, name in last.items()}
+
+
+def _totals(description: Description, merged: _Merged) -> np.ndarray:
+    """The pseudo-inertia of each moving body, with all that is fixed to it."""
+    total = np.zeros((len(merged.joints), 4, 4))
+    for link in description.links:
+        if merged.owner[link.name] >= 0:
+            total[merged.owner[link.name]] += _moved(link.inertia, merged.pose[link.name])
+    return total
 
 
 def _merge(description: Description) -> _Merged:

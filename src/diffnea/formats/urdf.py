@@ -28,6 +28,8 @@ _ACCEPTED = ", ".join(JOINT_KINDS) + " or fixed"
 _TENSOR = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 # URDF demands numbers where a joint has no limit; anything this large is read as none.
 _UNLIMITED = 1e30
+# What no reader of the mechanics looks into, and xacro that makes no element by itself.
+_UNREAD = ("visual", "collision", "gazebo", "transmission", "material", "xacro:property", "xacro:arg", "xacro:macro")
 # Values that differ by less than this share are the same number that went through a change of frame.
 _SAME = 1e-14
 
@@ -37,25 +39,50 @@ _SAME = 1e-14
 
 def read(text: bytes, allow_unphysical: bool = False) -> Description:
     """The robot a URDF file describes; raises `RobotFileError` with one line on what is wrong."""
-    root = parse(text).root
+    document = parse(text)
+    root = document.root
     if root.tag != "robot":
         raise RobotFileError(f"its root element is <{root.tag}>; a URDF file has <robot>")
-    _refuse_xacro(root)
+    notes = ["blanks before <?xml are passed over"] if document.late else []
+    notes += [*_xacro_notes(root), *_limit_notes(root)]
     joints = tuple(_read_joint(element, allow_unphysical) for element in root.all("joint"))
     copies = tuple(joint.attributes["name"] for joint in root.all("joint") if joint.first("mimic"))
     links = tuple(_read_link(element) for element in root.all("link"))
     joints, gravity = _read_extension(root, joints)
-    return Description(root.attributes.get("name", "robot"), links, joints, gravity, copies=copies)
+    return Description(root.attributes.get("name", "robot"), links, joints, gravity, tuple(notes), copies)
 
 
-def _refuse_xacro(root: Element) -> None:
+def _xacro_notes(root: Element) -> list[str]:
+    """Refuse xacro where it counts; a word on what is left of it in elements that nobody reads."""
+    unread = set()
+    for element in root.walk():
+        if element.parent in unread or element.tag in _UNREAD:
+            unread.add(element)
+    left = []
     for element in root.walk():
         unexpanded = [value for value in element.attributes.values() if "${" in value or "$(" in value]
-        if element.tag.startswith("xacro:") or unexpanded:
-            found = f"<{element.tag}>" if not unexpanded else f'"{unexpanded[0]}"'
+        if not (element.tag.startswith("xacro:") or unexpanded):
+            continue
+        found = f"<{element.tag}>" if not unexpanded else f'"{unexpanded[0]}"'
+        if element not in unread:
             raise RobotFileError(
                 f"line {element.line}: {found} is xacro; expand it first (xacro robot.xacro > robot.urdf)"
             )
+        left.append(f"{found} (line {element.line})")
+    return [f"xacro is left over in elements that are not read: {', '.join(left[:3])}"] if left else []
+
+
+def _limit_notes(root: Element) -> list[str]:
+    limits = [(joint, limit) for joint in root.all("joint") for limit in joint.all("limit")[:1]]
+    crossed = [_name(joint) for joint, limit in limits if _crossed(limit, _where(joint))]
+    named = ", ".join(f'"{name}"' for name in crossed)
+    return [f"a lower limit above the upper is read as none: joint {named}"] if crossed else []
+
+
+def _crossed(limit: Element, where: str) -> bool:
+    """Whether the lower limit is above the upper one, which says nothing."""
+    lower, upper = (_numbers(limit, key, 1, where, (0.0,))[0] for key in ("lower", "upper"))
+    return lower > upper
 
 
 def _read_link(element: Element) -> Link:
@@ -81,8 +108,7 @@ def _read_link(element: Element) -> Link:
 
 
 def _read_joint(element: Element, allow_unphysical: bool) -> Joint:
-    name, kind = _name(element), element.attributes.get("type")
-    where = f'joint "{name}" (line {element.line})'
+    name, kind, where = _name(element), element.attributes.get("type"), _where(element)
     if kind not in (*JOINT_KINDS, "fixed"):
         found = "has no type" if kind is None else f'is "{kind}"'
         raise RobotFileError(f"{where} {found}; use {_ACCEPTED}")
@@ -120,12 +146,10 @@ def _read_limits(element: Element, kind: str, where: str) -> dict[str, float]:
         return {}
     values = {}
     for key, default in (("effort", np.inf), ("velocity", np.inf), ("lower", 0.0), ("upper", 0.0)):
-        if kind == "continuous" and key in ("lower", "upper"):
+        if key in ("lower", "upper") and (kind == "continuous" or _crossed(limit, where)):
             continue
         (value,) = _numbers(limit, key, 1, where, (default,))
         values[key] = math.copysign(np.inf, value) if abs(value) >= _UNLIMITED else value
-    if values.get("lower", 0.0) > values.get("upper", 0.0):
-        raise RobotFileError(f"{where}: its lower limit {values['lower']:g} is above its upper {values['upper']:g}")
     return values
 
 
@@ -160,6 +184,10 @@ def _name(element: Element) -> str:
     if not name:
         raise RobotFileError(f"line {element.line}: a <{element.tag}> has no name")
     return name
+
+
+def _where(joint: Element) -> str:
+    return f'joint "{_name(joint)}" (line {joint.line})'
 
 
 def _end(element: Element, tag: str, where: str) -> str:

@@ -66,6 +66,7 @@ class Document:
     text: bytes
     root: Element
     encoding: str
+    late: bool = False  # blanks stand before <?xml, where strict readers stop
 
 
 def parse(data: bytes) -> Document:
@@ -78,10 +79,12 @@ def parse(data: bytes) -> Document:
     open_elements: list[Element] = []
     roots: list[Element] = []
     parser = expat.ParserCreate("utf-8")
+    blank = len(text) - len(text.lstrip())  # expat wants <?xml at the very start
+    skipped = text[:blank].count(b"\n")
 
     def start(tag, attributes):
-        at = parser.CurrentByteIndex
-        element = Element(tag, attributes, parser.CurrentLineNumber, at, _tag_end(text, at))
+        at = blank + parser.CurrentByteIndex
+        element = Element(tag, attributes, skipped + parser.CurrentLineNumber, at, _tag_end(text, at))
         if open_elements:
             element.parent = open_elements[-1]
             open_elements[-1].children.append(element)
@@ -93,19 +96,21 @@ def parse(data: bytes) -> Document:
         element = open_elements.pop()
         element.end = element.open_end
         if not _closed(text, element):
-            element.end = text.index(b">", parser.CurrentByteIndex) + 1
+            element.end = text.index(b">", blank + parser.CurrentByteIndex) + 1
 
     def doctype(*_):
-        raise XMLFault(f"line {parser.CurrentLineNumber}: has a document type; remove it, entities are not expanded")
+        raise XMLFault(
+            f"line {skipped + parser.CurrentLineNumber}: has a document type; remove it, entities are not expanded"
+        )
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.StartDoctypeDeclHandler = doctype
     try:
-        parser.Parse(text, True)
+        parser.Parse(text[blank:], True)
     except expat.ExpatError as error:
         reason = expat.errors.messages[error.code]
-        raise XMLFault(f"line {error.lineno}: is not well-formed XML ({reason})") from None
-    return Document(text, roots[0], encoding)
+        raise XMLFault(f"line {skipped + error.lineno}: is not well-formed XML ({reason})") from None
+    return Document(text, roots[0], encoding, blank > 0 and text[blank:].startswith(b"<?xml"))
 
 
 def _encoding(data: bytes) -> str:
