@@ -125,7 +125,7 @@ def operations(files: Files) -> int:
 
     import diffnea as dn
     from diffnea import batches, dynamics
-    from diffnea.kernels.trace import trace
+    from diffnea.kernels.rules.tracer import trace
 
     robot = dn.load_robot(files.urdf)
     function: Any = batches.kernel_for(dynamics.forward, batches.whole_numbers(robot))

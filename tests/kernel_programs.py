@@ -2,8 +2,8 @@
 
 from test_kernels_cpu import PAIRS, REALS, TRUTHS
 
-from diffnea.kernels.builder import Builder
-from diffnea.kernels.program import Program
+from diffnea.kernels.ir.builder import Builder
+from diffnea.kernels.ir.program import Program
 
 
 def all_operations() -> Program:

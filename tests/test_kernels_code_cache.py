@@ -4,7 +4,9 @@ import ctypes
 
 import pytest
 
-from diffnea.kernels import code_cache, cpu, llvm_machine
+from diffnea.kernels.jax import cache as code_cache
+from diffnea.kernels.jax import cpu
+from diffnea.kernels.llvm import machine as llvm_machine
 
 
 @pytest.fixture

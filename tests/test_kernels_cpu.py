@@ -13,11 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffnea.kernels import cpu, ffi_frame, llvm_machine
-from diffnea.kernels.builder import Builder
-from diffnea.kernels.cpu import Layout
-from diffnea.kernels.llvm_ir import Vectors, module
-from diffnea.kernels.program import Program
+from diffnea.kernels.ir.builder import Builder
+from diffnea.kernels.ir.program import Program
+from diffnea.kernels.jax import cpu, ffi_frame
+from diffnea.kernels.jax.cpu import Layout
+from diffnea.kernels.llvm import machine as llvm_machine
+from diffnea.kernels.llvm.module import Vectors, module
 
 on_x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="levels of x86-64")
 

@@ -11,11 +11,13 @@ from kernel_programs import all_operations, long_rows, small_and_large_angles, s
 from test_kernels_cpu import PAIRS, REALS, assert_close, evaluate, special
 
 from diffnea import kernels
-from diffnea.kernels import cuda, cuda_driver, scans
-from diffnea.kernels.builder import Builder
-from diffnea.kernels.cuda_source import source
-from diffnea.kernels.plan import Layout
-from diffnea.kernels.program import Program
+from diffnea.kernels.cuda import driver as cuda_driver
+from diffnea.kernels.cuda.source import source
+from diffnea.kernels.ir.builder import Builder
+from diffnea.kernels.ir.layout import Layout
+from diffnea.kernels.ir.program import Program
+from diffnea.kernels.jax import cuda
+from diffnea.kernels.rules import scans
 
 missing = cuda.unavailable()
 on_gpu = pytest.mark.skipif(missing is not None, reason=f"no GPU for kernels: {missing}")

@@ -5,9 +5,10 @@ import ctypes
 import pytest
 from kernel_programs import swing
 
-from diffnea.kernels import cuda_handler, llvm_machine
-from diffnea.kernels.cuda_source import THREADS, source
-from diffnea.kernels.plan import Layout
+from diffnea.kernels.cuda.source import THREADS, source
+from diffnea.kernels.ir.layout import Layout
+from diffnea.kernels.jax import cuda_handler
+from diffnea.kernels.llvm import machine as llvm_machine
 
 _Function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p))
 _Launch = ctypes.CFUNCTYPE(

@@ -9,11 +9,11 @@ import pytest
 from kernel_loops import LOOPS
 from kernel_programs import all_operations, long_rows, small_and_large_angles, swing
 
-from diffnea.kernels import scans
-from diffnea.kernels.cuda_operations import literal
-from diffnea.kernels.cuda_source import source
-from diffnea.kernels.plan import Layout
-from diffnea.kernels.trace import trace
+from diffnea.kernels.cuda.operations import literal
+from diffnea.kernels.cuda.source import source
+from diffnea.kernels.ir.layout import Layout
+from diffnea.kernels.rules import scans
+from diffnea.kernels.rules.tracer import trace
 
 
 def test_source_computes_shared_values_once_and_pairs_of_turns_together():

@@ -14,8 +14,8 @@ from test_kernels_trace import assert_traced, shape
 
 import diffnea as dn
 from diffnea import dynamics, kernels
-from diffnea.kernels import scans
-from diffnea.kernels.trace import trace
+from diffnea.kernels.rules import scans
+from diffnea.kernels.rules.tracer import trace
 from diffnea.robot import astype
 
 pytestmark = pytest.mark.skipif(dn.backends()["cpu"] != "active", reason=f"kernels: {dn.backends()['cpu']}")

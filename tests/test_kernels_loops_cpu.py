@@ -9,10 +9,12 @@ from kernel_loops import LOOPS
 from test_kernels_cpu import SUM_TOLERANCE, Guarded, handle, in_threads, on_x86, run
 from test_kernels_trace import shape
 
-from diffnea.kernels import cpu, ffi_frame, llvm_machine, scans
-from diffnea.kernels.llvm_ir import Vectors, module
-from diffnea.kernels.plan import Layout
-from diffnea.kernels.trace import trace
+from diffnea.kernels.ir.layout import Layout
+from diffnea.kernels.jax import cpu, ffi_frame
+from diffnea.kernels.llvm import machine as llvm_machine
+from diffnea.kernels.llvm.module import Vectors, module
+from diffnea.kernels.rules import scans
+from diffnea.kernels.rules.tracer import trace
 
 BASE = 65  # samples of which all batches are made
 NAMES = ("carried and collected", "after a first row", "columns", "nested", "part of an argument")

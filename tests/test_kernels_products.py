@@ -10,11 +10,11 @@ from test_kernels_cpu import evaluate, random_program
 from test_kernels_trace import shape
 
 from diffnea import kernels
-from diffnea.kernels import scans
-from diffnea.kernels.builder import Builder
-from diffnea.kernels.llvm_products import with_fewer_products
-from diffnea.kernels.program import Program, operands
-from diffnea.kernels.trace import trace
+from diffnea.kernels.ir.builder import Builder
+from diffnea.kernels.ir.program import Program, operands
+from diffnea.kernels.passes.products import with_fewer_products
+from diffnea.kernels.rules import scans
+from diffnea.kernels.rules.tracer import trace
 
 ROUNDING = 4 * np.finfo(float).eps  # of numbers as long as the vector that is turned
 

@@ -6,13 +6,13 @@ from kernel_loops import LOOPS
 from test_kernels_cpu import evaluate, random_program
 from test_kernels_trace import shape
 
-from diffnea.kernels import scans
-from diffnea.kernels.builder import Builder
-from diffnea.kernels.llvm_ir import Vectors, module
-from diffnea.kernels.llvm_schedule import AHEAD, scheduled
-from diffnea.kernels.plan import Layout
-from diffnea.kernels.program import operands
-from diffnea.kernels.trace import trace
+from diffnea.kernels.ir.builder import Builder
+from diffnea.kernels.ir.layout import Layout
+from diffnea.kernels.ir.program import operands
+from diffnea.kernels.llvm.module import Vectors, module
+from diffnea.kernels.passes.schedule import AHEAD, scheduled
+from diffnea.kernels.rules import scans
+from diffnea.kernels.rules.tracer import trace
 
 
 def assert_in_order(program):

@@ -9,9 +9,9 @@ import pytest
 from robots import random_robot, random_state, random_tree, relative
 
 from diffnea import dynamics
-from diffnea.kernels import folding
-from diffnea.kernels import program as programs
-from diffnea.kernels.trace import Unsupported, trace
+from diffnea.kernels.ir import folding
+from diffnea.kernels.ir import program as programs
+from diffnea.kernels.rules.tracer import Unsupported, trace
 from diffnea.robot import nameless
 
 ROUNDING = 1e-12

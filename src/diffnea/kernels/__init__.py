@@ -1,6 +1,6 @@
 """Fast batched programs from per-sample functions: trace → scalars → machine code."""
 
-from diffnea.kernels import arithmetic, linear_algebra, movement, scans
-from diffnea.kernels.compile import backends, compile
-from diffnea.kernels.lowering import switched_off
-from diffnea.kernels.recall import name_of
+from diffnea.kernels import rules
+from diffnea.kernels.api import backends, compile
+from diffnea.kernels.jax.cache import name_of
+from diffnea.kernels.jax.lowering import switched_off

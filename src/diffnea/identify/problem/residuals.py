@@ -14,7 +14,7 @@ from diffnea import kernels, parameters
 from diffnea.identify.problem.least_squares import Normal, Problem
 from diffnea.identify.problem.rows import Batch, LowPass, Rows, plain, through
 from diffnea.identify.problem.unknowns import Unknowns, model_of
-from diffnea.kernels.trace import MOST_RESULTS
+from diffnea.kernels.rules.tracer import MOST_RESULTS
 from diffnea.models import Model, acceleration, inverse
 from diffnea.rollout.delay import latest, weights
 

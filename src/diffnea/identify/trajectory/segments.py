@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from diffnea import kernels
 from diffnea.identify.problem.residuals import Form, delayed
-from diffnea.kernels.trace import MOST_RESULTS
+from diffnea.kernels.rules.tracer import MOST_RESULTS
 from diffnea.rollout import rk4_step, safe_step
 
 # Of a piece. The windows fill a few vectors, the steps are many beside what a call costs.

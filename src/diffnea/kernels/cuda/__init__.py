@@ -1,0 +1,1 @@
+"""Scalar programs as CUDA C and machine code."""

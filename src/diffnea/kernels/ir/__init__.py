@@ -1,0 +1,1 @@
+"""Scalar programs: what they are, how they are made, how they meet memory."""

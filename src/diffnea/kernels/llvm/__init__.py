@@ -1,0 +1,1 @@
+"""Scalar programs as LLVM assembly and machine code."""

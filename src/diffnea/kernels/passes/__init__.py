@@ -1,0 +1,1 @@
+"""Scalar programs to better ones."""

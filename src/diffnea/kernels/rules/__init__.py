@@ -1,0 +1,3 @@
+"""From JAX's primitives to scalar programs, one rule each."""
+
+from diffnea.kernels.rules import arithmetic, linear_algebra, movement, scans
