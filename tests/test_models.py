@@ -247,3 +247,26 @@ def test_precision_can_be_switched_between_calls():
         masks = parameters.learnable(virtual, links="b")
         again = parameters.unpack(virtual, masks, parameters.pack(virtual, masks))
         assert again.robot().inertia.mass.dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["ideal", "viscous", "constant+coulomb", "nn-torque"])
+def test_the_inverse_gives_the_command_of_an_acceleration(name):
+    model = dn.Model(dn.systems.furuta().robot, name)
+    q, qd, qdd = np.random.default_rng(1).normal(size=(3, 4, 2))
+    assert np.allclose(model(q, qd, model.inverse_dynamics(q, qd, qdd)), qdd, atol=1e-9)
+
+
+def test_a_step_is_a_roll_out_s_and_its_slopes_are_those_of_differences():
+    model = dn.Model(dn.systems.furuta().robot, "viscous")
+    q, qd, u = [0.3, -1.0], [0.5, 2.0], [0.01, 0.0]
+    after = np.concatenate(model.step(q, qd, u, 0.004))
+    run = dn.rollout(model, q, qd, [u, u], 0.004)
+    assert np.allclose(after, np.concatenate([run.q[1], run.qd[1]]), atol=1e-14)
+    A, B = model.linearise(q, qd, u, dt=0.004)
+    x, h = np.array(q + qd + u), 1e-6
+    for k in range(6):
+        d = h * np.eye(6)[k]
+        up, down = (np.concatenate(model.step(*np.split(x + s * d, 3), 0.004)) for s in (1, -1))
+        assert np.allclose(np.concatenate([A, B], 1)[:, k], (up - down) / (2 * h), atol=1e-6)
+    A, B = model.linearise(q, qd, u)
+    assert np.allclose(A[:2], [[0, 0, 1, 0], [0, 0, 0, 1]]) and np.allclose(B[:2], 0)

@@ -59,3 +59,39 @@ def test_the_api_page_names_all_that_is_public(part):
     module = importlib.import_module(f"diffnea{part}")
     offered = {name for name, value in vars(module).items() if name[0] != "_" and not isinstance(value, ModuleType)}
     assert offered and offered <= named | {"NAMES"}, offered - named
+
+
+# Types are checked at run time in the tests, but not for users: these calls run as theirs do.
+WRONG_TYPES = """
+import diffnea as dn
+robot = dn.systems.furuta().robot
+two = [0.0, 0.0]
+for call, said in {
+    (lambda: dn.forward_dynamics("furuta.urdf", two, two, two)): "give a Robot",
+    (lambda: dn.forward_dynamics(robot, None, two, two)): "q is a NoneType",
+    (lambda: dn.forward_dynamics(robot, "ab", two, two)): "q is a str",
+    (lambda: dn.forward_dynamics(robot, [[0.0, 0.0], [0.0]], two, two)): "rows of one length",
+    (lambda: dn.forward_dynamics(robot, [1j, 0.0], two, two)): "q is complex",
+    (lambda: dn.jacobian("furuta.urdf", two, "arm")): "give a Robot",
+    (lambda: dn.rollout(robot, two, two, None, 0.1, steps=3)): "give a model, as Model(robot)",
+    (lambda: dn.rollout(dn.Model(robot), two, two, "u", 0.1)): "rollout: u is a str",
+    (lambda: dn.Model("furuta.urdf")): "give a Robot",
+    (lambda: dn.Model(robot, 3)): "give a name or an actuator",
+    (lambda: dn.actuators.make(3, 2)): "give a name",
+    (lambda: dn.save_robot("furuta", "furuta.urdf")): "give a Robot",
+    (lambda: dn.fit("furuta.urdf", [])): "give a Robot",
+}.items():
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        assert said in str(error) and chr(10) not in str(error), (said, str(error))
+    else:
+        raise AssertionError(said)
+print(dn.forward_dynamics(robot, two, two, two).shape, dn.__version__)
+"""
+
+
+def test_wrong_types_are_refused_in_one_line_and_lists_are_taken():
+    from importlib.metadata import version
+
+    assert _python("-c", WRONG_TYPES) == f"(2,) {version('diffnea')}\n"

@@ -1,12 +1,13 @@
 """diffnea: learn the physics of a robot from its recordings."""
 
+from importlib.metadata import version as _version
+
 from diffnea import actuators, parameters, recordings, systems
 from diffnea.batches import (
     bias_torque,
     coriolis_matrix,
     energy,
     forward_dynamics,
-    forward_kinematics,
     gravity_torque,
     inertial_parameters,
     inverse_dynamics,
@@ -15,6 +16,7 @@ from diffnea.batches import (
 )
 from diffnea.dynamics import Energy
 from diffnea.formats import RobotFileError, load_robot, save_robot
+from diffnea.frames import forward_kinematics, jacobian
 from diffnea.identify import Fit, FitFileError, fit, load_fit
 from diffnea.kernels import backends
 from diffnea.models import FeedForward, Model
@@ -22,3 +24,12 @@ from diffnea.recordings import Recording, RecordingError, Samples, load_recordin
 from diffnea.robot import Limits, Robot, Tree
 from diffnea.rollout import Rollout, rollout
 from diffnea.spatial import Inertia, Transform
+
+__version__ = _version("diffnea")
+
+
+def make_env(model, **options):
+    """A Gymnasium environment of a fit, a model or a robot; see `diffnea.environment.make_env`."""
+    from diffnea.environment import make_env as make
+
+    return make(model, **options)

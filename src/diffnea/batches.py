@@ -16,6 +16,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, Real
 
 from diffnea import dynamics, kernels
+from diffnea.arrays import Rows, numbers
 from diffnea.robot import Robot, nameless
 from diffnea.spatial import Transform
 
@@ -33,13 +34,14 @@ def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[A
     return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
 
 
-def batched(function: Callable[..., Any], module: Any, **values: ArrayLike) -> Any:
+def batched(function: Callable[..., Any], module: Any, **values: ArrayLike | Rows) -> Any:
     """Broadcast the batch axes, compute in the precision of the arrays given, and give the batch axes back.
 
     `function(module, *arrays)` is for one sample; the module is a robot, or holds some, and knows its `num_joints`.
     """
-    # A call by hand is bound by Python: what is an array already is not made one again, which takes 8 µs each.
-    arrays = [value if isinstance(value, jax.Array) else jnp.asarray(value) for value in values.values()]
+    if not hasattr(module, "num_joints"):
+        raise TypeError(f"got a {type(module).__name__} for a robot; give a Robot, as load_robot reads it")
+    arrays = [numbers(name, value) for name, value in values.items()]
     _check(module.num_joints, dict(zip(values, (array.shape for array in arrays), strict=True)))
     leaves, structure = jax.tree.flatten(module)
     fast = function if kernels.switched_off() else kernel_for(function, whole_numbers(module), type(module) is Robot)
@@ -143,9 +145,9 @@ def _precision(*arrays: Array) -> Any:
 
 def forward_dynamics(
     robot: Robot,
-    q: Real[ArrayLike, "*#batch n"],
-    qd: Real[ArrayLike, "*#batch n"],
-    tau: Real[ArrayLike, "*#batch n"],
+    q: Real[ArrayLike, "*#batch n"] | Rows,
+    qd: Real[ArrayLike, "*#batch n"] | Rows,
+    tau: Real[ArrayLike, "*#batch n"] | Rows,
 ) -> Float[Array, "*batch n"]:
     """Joint accelerations under joint torques `tau` (composite rigid body algorithm, factored along the tree)."""
     return batched(dynamics.forward, robot, q=q, qd=qd, tau=tau)
@@ -153,53 +155,55 @@ def forward_dynamics(
 
 def inverse_dynamics(
     robot: Robot,
-    q: Real[ArrayLike, "*#batch n"],
-    qd: Real[ArrayLike, "*#batch n"],
-    qdd: Real[ArrayLike, "*#batch n"],
+    q: Real[ArrayLike, "*#batch n"] | Rows,
+    qd: Real[ArrayLike, "*#batch n"] | Rows,
+    qdd: Real[ArrayLike, "*#batch n"] | Rows,
 ) -> Float[Array, "*batch n"]:
     """The joint torques that give the accelerations `qdd` (recursive Newton-Euler algorithm)."""
     return batched(dynamics.rnea, robot, q=q, qd=qd, qdd=qdd)
 
 
-def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n n"]:
+def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch n"] | Rows) -> Float[Array, "*batch n n"]:
     """The joint-space mass matrix, armature on its diagonal (composite rigid body algorithm)."""
     return batched(dynamics.crba, robot, q=q)
 
 
 def bias_torque(
-    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
+    robot: Robot, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
 ) -> Float[Array, "*batch n"]:
     """Coriolis, centrifugal and gravity torques together: `inverse_dynamics` at zero acceleration."""
     return batched(dynamics.bias, robot, q=q, qd=qd)
 
 
-def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n"]:
+def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch n"] | Rows) -> Float[Array, "*batch n"]:
     """The torques that hold the robot still against gravity."""
     return batched(dynamics.holding, robot, q=q)
 
 
 def coriolis_matrix(
-    robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]
+    robot: Robot, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
 ) -> Float[Array, "*batch n n"]:
     """`C` with `C q̇` the Coriolis and centrifugal torques and `Ṁ − 2C` skew-symmetric."""
     return batched(dynamics.christoffel, robot, q=q, qd=qd)
 
 
-def energy(robot: Robot, q: Real[ArrayLike, "*#batch n"], qd: Float[ArrayLike, "*#batch n"]) -> dynamics.Energy:
+def energy(
+    robot: Robot, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
+) -> dynamics.Energy:
     """Kinetic and potential energy, rotors included."""
     return batched(dynamics.energies, robot, q=q, qd=qd)
 
 
-def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch n"]) -> Float[Array, "*batch n 4 4"]:
+def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch n"] | Rows) -> Float[Array, "*batch n 4 4"]:
     """World poses of the links' frames as homogeneous matrices, one a moving link."""
     return batched(dynamics.file_poses, robot, q=q)
 
 
 def regressor(
     robot: Robot,
-    q: Real[ArrayLike, "*#batch n"],
-    qd: Real[ArrayLike, "*#batch n"],
-    qdd: Real[ArrayLike, "*#batch n"],
+    q: Real[ArrayLike, "*#batch n"] | Rows,
+    qd: Real[ArrayLike, "*#batch n"] | Rows,
+    qdd: Real[ArrayLike, "*#batch n"] | Rows,
 ) -> Float[Array, "*batch n p"]:
     """`Y` with `Y @ inertial_parameters(robot)` the torques of the links; rotors add `armature · qdd`."""
     return batched(dynamics.rnea_jacobian, robot, q=q, qd=qd, qdd=qdd)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import final
+from typing import NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -11,10 +11,18 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
 from diffnea import dynamics
-from diffnea.actuators import AbstractActuator, EnergyClass, Ideal
+from diffnea.actuators import AbstractActuator, EnergyClass, Ideal, for_robot
 from diffnea.actuators.networks import Network
+from diffnea.arrays import Rows
 from diffnea.batches import batched
 from diffnea.robot import Robot
+
+
+class Linearised(NamedTuple):
+    """`A = ∂f/∂x` and `B = ∂f/∂u` at a point."""
+
+    A: Float[Array, "m m"]
+    B: Float[Array, "m n"]
 
 
 class AbstractModel(eqx.Module):
@@ -35,10 +43,62 @@ class AbstractModel(eqx.Module):
         """Joint accelerations of one sample."""
 
     def __call__(
-        self, q: Real[ArrayLike, "*#batch n"], qd: Real[ArrayLike, "*#batch n"], u: Real[ArrayLike, "*#batch n"]
+        self,
+        q: Real[ArrayLike, "*#batch n"] | Rows,
+        qd: Real[ArrayLike, "*#batch n"] | Rows,
+        u: Real[ArrayLike, "*#batch n"] | Rows,
     ) -> Float[Array, "*batch n"]:
         """Joint accelerations under the commands `u`."""
         return batched(acceleration, self, q=q, qd=qd, u=u)
+
+    def step(
+        self,
+        q: Real[ArrayLike, "*#batch n"] | Rows,
+        qd: Real[ArrayLike, "*#batch n"] | Rows,
+        u: Real[ArrayLike, "*#batch n"] | Rows,
+        dt: Real[ArrayLike, ""],
+    ) -> tuple[Float[Array, "*batch n"], Float[Array, "*batch n"]]:
+        """The next state: one step of `rollout` with its energy guarantee.
+
+        Args:
+            q: joint positions, with any leading batch axes.
+            qd: joint velocities.
+            u: the command, held over the step; an input delay is not in it, it needs the commands before.
+            dt: the step in seconds.
+
+        Returns:
+            (q, qd) after the step.
+        """
+        from diffnea.rollout import step
+
+        return step(self, q, qd, u, dt)
+
+    def linearise(
+        self,
+        q: Real[ArrayLike, " n"] | Rows,
+        qd: Real[ArrayLike, " n"] | Rows,
+        u: Real[ArrayLike, " n"] | Rows,
+        dt: float | None = None,
+    ) -> "Linearised":
+        """How the state x = (q, q̇) answers small changes about a point, for linear control.
+
+        Args:
+            q: joint positions of one sample.
+            qd: joint velocities.
+            u: the command.
+            dt: None for the differential equation, `ẋ ≈ f + A δx + B δu`; or a step in seconds, for `step`:
+                `x⁺ ≈ f + A δx + B δu`.
+
+        Returns:
+            (A, B), of shapes (2n, 2n) and (2n, n).
+        """
+        q, qd, u = (jnp.asarray(value, float) for value in (q, qd, u))
+
+        def change(q, qd, u):
+            return jnp.concatenate([qd, self(q, qd, u)] if dt is None else list(self.step(q, qd, u, dt)))
+
+        by_q, by_qd, by_u = jax.jacfwd(change, (0, 1, 2))(q, qd, u)
+        return Linearised(jnp.concatenate([by_q, by_qd], axis=1), by_u)
 
 
 @final
@@ -48,7 +108,20 @@ class Model(AbstractModel):
     robot: Robot
     actuator: AbstractActuator
 
-    def __init__(self, robot: Robot, actuator: AbstractActuator | None = None):
+    def __init__(self, robot: Robot, actuator: AbstractActuator | str | None = None):
+        """A model of a robot.
+
+        Args:
+            robot: the robot, as from `load_robot`.
+            actuator: how commands become torques: an actuator, its name as for `actuators.make` (networks then start
+                from seed 0), or None, where the command is the torque.
+        """
+        if not isinstance(robot, Robot):
+            raise TypeError(f"Model: robot is a {type(robot).__name__}; give a Robot, as load_robot reads it")
+        if isinstance(actuator, str):
+            actuator = for_robot(actuator, robot, key=jax.random.key(0))
+        if not (actuator is None or isinstance(actuator, AbstractActuator)):
+            raise TypeError(f"Model: actuator is a {type(actuator).__name__}; give a name or an actuator")
         self.robot = robot
         self.actuator = Ideal(robot.num_joints) if actuator is None else actuator
         if self.actuator.num_joints != robot.num_joints:
@@ -68,7 +141,27 @@ class Model(AbstractModel):
     def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
         return constrained(self, q, qd, self.actuator(u, q, qd), jnp.ones_like(q))
 
-    def energy(self, q: Real[ArrayLike, "*#batch n"], qd: Real[ArrayLike, "*#batch n"]) -> Float[Array, "*batch"]:
+    def inverse_dynamics(
+        self,
+        q: Real[ArrayLike, "*#batch n"] | Rows,
+        qd: Real[ArrayLike, "*#batch n"] | Rows,
+        qdd: Real[ArrayLike, "*#batch n"] | Rows,
+    ) -> Float[Array, "*batch n"]:
+        """The command that gives the accelerations `qdd`: `model(q, qd, model.inverse_dynamics(q, qd, qdd)) == qdd`.
+
+        Joints that no command reaches get 0; beyond saturation, and of networks, it is the nearest that Newton's method
+        finds.
+
+        Args:
+            q: joint positions, with any leading batch axes.
+            qd: joint velocities.
+            qdd: joint accelerations.
+        """
+        return batched(command, self, q=q, qd=qd, qdd=qdd)
+
+    def energy(
+        self, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Real[ArrayLike, "*#batch n"] | Rows
+    ) -> Float[Array, "*batch"]:
         """The model's own energy in joules: kinetic and potential, and what its actuators store."""
         return batched(own_energy, self, q=q, qd=qd)
 
@@ -90,10 +183,10 @@ class FeedForward(AbstractModel):
     @classmethod
     def for_samples(
         cls,
-        q: Float[ArrayLike, "sample n"],
-        qd: Float[ArrayLike, "sample n"],
-        u: Float[ArrayLike, "sample n"],
-        qdd: Float[ArrayLike, "sample n"],
+        q: Float[ArrayLike, "sample n"] | Rows,
+        qd: Float[ArrayLike, "sample n"] | Rows,
+        u: Float[ArrayLike, "sample n"] | Rows,
+        qdd: Float[ArrayLike, "sample n"] | Rows,
         key: PRNGKeyArray,
         wraps: Sequence[bool] | np.ndarray | None = None,
         width: int = 32,
@@ -169,6 +262,20 @@ def acceleration(
 ) -> Float[Array, " n"]:
     """Joint accelerations of one sample."""
     return model.predict(q, qd, u)
+
+
+# Commands are mostly a straight line to torques, where the first step arrives; saturation and networks take more.
+NEWTON_STEPS = 4
+
+
+def command(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The command of one sample that brings the torques of a motion, joint by joint (Newton's method)."""
+    wanted, u = inverse(model, q, qd, qdd), jnp.zeros_like(q)
+    for _ in range(NEWTON_STEPS):
+        torque, slope = jax.jvp(lambda u: model.actuator(u, q, qd), (u,), (jnp.ones_like(u),))
+        reached = slope != 0
+        u = u + jnp.where(reached, wanted - torque, 0.0) / jnp.where(reached, slope, 1.0)
+    return u
 
 
 def own_energy(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, ""]:

@@ -188,6 +188,41 @@ class Robot(eqx.Module):
         """The link each joint moves, in the order of q."""
         return self.tree.link_names
 
+    def replace(self, *, link: str | None = None, joint: str | None = None, **changes: Any) -> "Robot":
+        """The same robot with some numbers of one link or joint changed.
+
+        Args:
+            link: the moving link whose body changes, by `mass` (kg), `com` (m, in the link's frame) and `inertia`
+                (3 × 3, about the centre of mass). Each keeps the others, but a new mass without an inertia keeps the
+                body's shape: its inertia changes in proportion.
+            joint: the joint that changes, by `armature`, `damping`, `friction` or `gear`.
+            changes: the new numbers.
+        """
+        if (link is None) == (joint is None):
+            raise ValueError("replace: name one link or one joint")
+        what, names = ("joint", self.joint_names) if link is None else ("link", self.link_names)
+        name = joint if link is None else link
+        if name not in names:
+            raise ValueError(f'robot "{self.name}" has no {what} "{name}"; it has {", ".join(names)}')
+        known = ("armature", "damping", "friction", "gear") if link is None else ("mass", "com", "inertia")
+        unknown = [key for key in changes if key not in known]
+        if unknown:
+            raise ValueError(f'replace: a {what} has no "{unknown[0]}"; give {", ".join(known)}')
+        i = names.index(name)
+        if link is None:
+            return replace(self, **{key: getattr(self, key).at[i].set(value) for key, value in changes.items()})
+        body = _changed(jax.tree.map(lambda rows: rows[i], self.inertia), **changes)
+        return replace(self, inertia=jax.tree.map(lambda rows, new: rows.at[i].set(new), self.inertia, body))
+
+
+def _changed(body: Inertia, mass: Any = None, com: Any = None, inertia: Any = None) -> Inertia:
+    """A body with another mass, centre of mass or inertia about that centre."""
+    heavier = body.mass if mass is None else jnp.asarray(mass, body.mass.dtype)
+    if inertia is None:
+        share = jnp.where(body.mass != 0, heavier / jnp.where(body.mass != 0, body.mass, 1.0), 1.0)
+        inertia = body.about_com * share
+    return Inertia.from_com(heavier, body.com if com is None else com, inertia)
+
 
 def astype(robot: Robot, dtype: Any) -> Robot:
     """The same robot with its numbers in another precision."""

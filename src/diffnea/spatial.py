@@ -8,7 +8,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
+
+from diffnea.arrays import Rows
 
 # [x]_ij = Σ_k SKEW_ijk x_k, the Levi-Civita symbol up to sign.
 _SKEW = np.zeros((3, 3, 3))
@@ -155,6 +157,27 @@ class Inertia(eqx.Module):
     ) -> "Inertia":
         """From the mass, `m·c` and the matrix J about the origin."""
         return cls(mass, first_moment, rotational[_ROWS, _COLUMNS])
+
+    @classmethod
+    def from_com(cls, mass: ArrayLike, com: ArrayLike | Rows, inertia: ArrayLike | Rows) -> "Inertia":
+        """From the mass in kg, the centre of mass in the link's frame in m, and the 3 × 3 inertia about that centre."""
+        mass, com, inertia = (jnp.asarray(each, float) for each in (mass, com, inertia))
+        away = jnp.sum(com**2) * jnp.eye(3, dtype=com.dtype) - jnp.outer(com, com)
+        return cls.from_moments(mass, mass * com, inertia + mass * away)
+
+    @property
+    def com(self) -> Float[Array, "*bodies 3"]:
+        """The centre of mass in the link's frame; the origin for a body without mass."""
+        heavy = self.mass[..., None] != 0
+        return jnp.where(heavy, self.first_moment, 0.0) / jnp.where(heavy, self.mass[..., None], 1.0)
+
+    @property
+    def about_com(self) -> Float[Array, "*bodies 3 3"]:
+        """The rotational inertia about the centre of mass, in the link's axes."""
+        c = self.com
+        outer = c[..., :, None] * c[..., None, :]
+        away = jnp.sum(c**2, -1)[..., None, None] * jnp.broadcast_to(jnp.eye(3, dtype=c.dtype), outer.shape) - outer
+        return self.rotational_matrix - self.mass[..., None, None] * away
 
     @property
     def parameters(self) -> Float[Array, "*bodies 10"]:

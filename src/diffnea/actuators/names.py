@@ -160,6 +160,9 @@ def make(
     `revolute` says which joints turn, so that networks see their sine and cosine; `driven` which joints the command
     reaches through `gain` and `motor`; `speed` and `effort` what is usual. `sizes` are the fields of `Sizes`.
     """
+    if not isinstance(name, str) or not isinstance(num_joints, int):
+        found = f"make({name!r}, {num_joints!r})"
+        raise TypeError(f'actuators.{found}: give a name such as "viscous" and a number of joints')
     turns = np.zeros(num_joints, bool) if revolute is None else np.asarray(revolute, bool)
     if turns.shape != (num_joints,):
         raise ValueError(f"revolute has shape {turns.shape}; give {num_joints} truths, one a joint")

@@ -21,6 +21,7 @@ from diffnea.formats.description import (
     check_physical,
     copies_note,
     describe,
+    frames,
     massless_note,
     revise,
     tips,
@@ -78,6 +79,8 @@ def save_robot(
     `fresh`. The result is read back and compared before anything is put in place; nothing is half-written. MJCF takes
     `curves` too, dry friction that changes with speed, by joint; without any, those of the robot's file stay.
     """
+    if not isinstance(robot, Robot):
+        raise TypeError(f"save_robot: got a {type(robot).__name__}; give a Robot, as load_robot reads it, and a path")
     path = Path(path)
     kind = _FORMATS.get(path.suffix.lower())
     if kind is None:
@@ -109,6 +112,19 @@ def fixed_parts(robot: Robot) -> np.ndarray:
         return np.zeros((robot.num_links, 10))
     source = robot.source
     return attached(locked(_read(source.text, source.path, source.format, allow_unphysical=True), source.locked))
+
+
+def link_frames(robot: Robot) -> dict[str, tuple[int, np.ndarray]]:
+    """Each link of the robot's file, fixed ones too: the moving link that carries it (−1: the base), its pose therein.
+
+    A robot without a file has its moving links only.
+    """
+    if robot.source is None:
+        poses = np.tile(np.eye(4), (robot.num_links, 1, 1))
+        poses[:, :3, 3] = np.asarray(robot.frame_offset)
+        return {name: (i, poses[i]) for i, name in enumerate(robot.link_names)}
+    source = robot.source
+    return frames(locked(_read(source.text, source.path, source.format, allow_unphysical=True), source.locked))
 
 
 def flange(robot: Robot, link: str) -> tuple[str, np.ndarray]:

@@ -236,6 +236,17 @@ def _totals(description: Description, merged: _Merged) -> np.ndarray:
     return total
 
 
+def frames(description: Description) -> dict[str, tuple[int, np.ndarray]]:
+    """For each link of the file the moving link that carries it (−1: the base), and its file's frame in that one's."""
+    merged = _merge(description)
+    placed = {}
+    for link in description.links:
+        offset = np.eye(4)
+        offset[:3, 3] = link.offset
+        placed[link.name] = (merged.owner[link.name], merged.pose[link.name] @ offset)
+    return placed
+
+
 def _merge(description: Description) -> _Merged:
     moving: list[Joint] = []
     root = _root(description)

@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from diffnea.arrays import numbers
 from diffnea.models import AbstractModel
 
 INTEGRATORS = ("auto", "rk4")
@@ -29,9 +30,11 @@ def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps) -> Argument
     """The arguments of `rollout`, or one line on what is wrong with them."""
     if integrator not in INTEGRATORS:
         raise ValueError(f'rollout: integrator is "{integrator}"; use {" or ".join(INTEGRATORS)}')
+    if not isinstance(model, AbstractModel):
+        raise TypeError(f"rollout: got a {type(model).__name__}; give a model, as Model(robot) or fit.model")
     law = u if callable(u) else None
     given = {"q0": q0, "qd0": qd0} | ({} if law is not None or u is None else {"u": u})
-    arrays = {name: jnp.asarray(value) for name, value in given.items()}
+    arrays = {name: numbers(f"rollout: {name}", value) for name, value in given.items()}
     dtype = np.result_type(*(array.dtype for array in arrays.values()))
     dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.asarray(0.0).dtype
     arrays = {name: array.astype(dtype) for name, array in arrays.items()}

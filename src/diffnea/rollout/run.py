@@ -1,7 +1,7 @@
 """`rollout`: a model from a start into the future, for one start or many."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import equinox as eqx
@@ -12,6 +12,7 @@ from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, Real
 
 from diffnea import batches
+from diffnea.arrays import Rows
 from diffnea.models import AbstractModel, Model
 from diffnea.rollout import loop
 from diffnea.rollout.arguments import Arguments, checked
@@ -37,9 +38,9 @@ class Rollout(eqx.Module):
 
 def rollout(
     model: AbstractModel,
-    q0: Real[ArrayLike, "*#batch n"],
-    qd0: Real[ArrayLike, "*#batch n"],
-    u: Real[ArrayLike, "*#batch time n"] | Callable[..., Any] | None,
+    q0: Real[ArrayLike, "*#batch n"] | Rows,
+    qd0: Real[ArrayLike, "*#batch n"] | Rows,
+    u: Real[ArrayLike, "*#batch time n"] | Rows | Callable[..., Any] | None,
     dt: Real[ArrayLike, ""],
     integrator: Literal["auto", "rk4"] = "auto",
     steps: int | None = None,
@@ -56,6 +57,34 @@ def rollout(
     course = _course(step, model, given)
     time = jnp.arange(given.steps, dtype=course.q.dtype) * given.dt
     return Rollout(course.q, course.qd, course.u, time, _divergence(course.sound, given))
+
+
+def step(
+    model: AbstractModel,
+    q: Real[ArrayLike, "*#batch n"] | Rows,
+    qd: Real[ArrayLike, "*#batch n"] | Rows,
+    u: Real[ArrayLike, "*#batch n"] | Rows,
+    dt: Real[ArrayLike, ""],
+) -> tuple[Float[Array, "*batch n"], Float[Array, "*batch n"]]:
+    """The state one step of "auto" later, the command held."""
+    one = safe_step if model.energy_class != "unbounded" else rk4_step
+    return batches.batched(_stepper(one), _Timed(model, jnp.asarray(dt, float)), q=q, qd=qd, u=u)
+
+
+class _Timed(eqx.Module):
+    """A model and a time step, so that both travel as one."""
+
+    model: AbstractModel
+    dt: Float[Array, ""]
+
+    @property
+    def num_joints(self) -> int:
+        return self.model.num_joints
+
+
+@lru_cache
+def _stepper(one: loop.Step) -> Callable[..., tuple[Array, Array]]:
+    return lambda timed, q, qd, u: one(timed.model, q, qd, u, timed.dt)
 
 
 def _divergence(sound: Float[Array, "*batch"], given: Arguments) -> Float[Array, "*batch"] | None:

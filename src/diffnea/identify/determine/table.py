@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Any
 
 import jax.numpy as jnp
@@ -50,6 +51,31 @@ class Table:
     def to_dicts(self) -> list[dict[str, Any]]:
         """Plain rows, for JSON or a data frame."""
         return [asdict(row) for row in self.rows]
+
+    def to_dataframe(self) -> Any:
+        """A pandas data frame, one row a quantity, its name as index; needs pandas."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError("to_dataframe needs pandas; pip install pandas, or use to_dicts()") from None
+        return pandas.DataFrame(self.to_dicts()).set_index("name")
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        head = "".join(f"<th>{name}</th>" for name in ("quantity", "unit", "start", "estimate", "std", "determined"))
+        lines = []
+        for row in self.rows:
+            std = "" if row.std is None else f"{row.std:.2g}"
+            cells = (
+                row.name,
+                row.unit,
+                f"{row.start:.5g}",
+                f"{row.estimate:.5g}",
+                std,
+                "yes" if row.identifiable else "no",
+            )
+            lines.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
 
     def __str__(self) -> str:
         width = max([len(f"{row.name} [{row.unit}]") for row in self.rows], default=0)
