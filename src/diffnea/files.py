@@ -1,19 +1,90 @@
-"""Files on disk: written beside their place and moved there whole, and values that JSON has.
+"""Files on disk: only regular ones are read, new ones are written aside and moved into place, values that JSON has.
 
 A draft is called `.<name>.<32 hex digits>.draft`, so that those a killed program left behind can be told from all else.
 """
 
+import errno
 import math
 import os
 import re
+import stat
 import uuid
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{32}\.draft")
+
+
+# A program that writes a stream of one byte packs it a thousandfold; logs pack five- to fiftyfold.
+EXPANSION, ALWAYS_EXPANDED = 200, 1 << 26
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+
+
+def opened(path: Path) -> IO[bytes]:
+    """A regular file, to be read; OSError of pipes and devices, which may never end, before a byte of them is read."""
+    _refuse_irregular(path, os.stat(path).st_mode)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _refuse_irregular(path, os.fstat(handle).st_mode)  # it may be another by now
+    except OSError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
+
+
+def _refuse_irregular(path: Path, mode: int) -> None:
+    kind = stat.S_IFMT(mode)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(errno.EISDIR, "is a folder; give a file", str(path))
+    if kind != stat.S_IFREG:
+        raise OSError(errno.EINVAL, f"is {_KINDS.get(kind, 'no file')}; give a regular file", str(path))
+
+
+def read(path: Path, most: int) -> bytes:
+    """A regular file as a whole; OSError where it has more than `most` bytes."""
+    with opened(path) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"is larger than {most >> 20} MiB, the most that is read of such a file", str(path))
+    return data
+
+
+def check_expansion(expanded: int, packed: int) -> None:
+    """ValueError where packed data grow beyond all that logs do."""
+    if expanded > max(ALWAYS_EXPANDED, EXPANSION * packed):
+        raise ValueError(f"expands to more than {EXPANSION} times its size")
+
+
+def npz_arrays(stream: IO[bytes]) -> dict[str, np.ndarray]:
+    """All arrays of an NPZ file; ValueError of pickles, of members that are no arrays, and of more than it holds."""
+    with zipfile.ZipFile(stream) as archive:
+        members = archive.infolist()
+        check_expansion(sum(each.file_size for each in members), sum(each.compress_size for each in members))
+        return {each.filename.removesuffix(".npy"): _npz_array(archive, each) for each in members}
+
+
+def _npz_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    name = member.filename.removesuffix(".npy")
+    with archive.open(member) as stream:
+        if stream.read(6) != b"\x93NUMPY":
+            raise ValueError(f"its member {name!r} is no array")
+        version = tuple(stream.read(2))
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise ValueError(
+                f"its member {name!r} is an array of format {'.'.join(map(str, version))}; up to 3.0 is read"
+            )
+        header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, kind = header(stream)
+        if kind.hasobject:
+            raise ValueError(f"its member {name!r} holds Python objects (a pickle)")
+        if math.prod(shape) * kind.itemsize > member.file_size:
+            raise ValueError(f"its member {name!r} ends before its {math.prod(shape)} values")
+    with archive.open(member) as stream:
+        return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def draft_of(path: Path) -> Path:

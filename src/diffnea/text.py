@@ -25,6 +25,13 @@ def number(value: float | None, digits: int = 4) -> str:
     return "?" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
+def one_line(words: str, most: int = 400) -> str:
+    """Words from outside as one line: without breaks and control characters; of very long ones both ends."""
+    words = words if len(words) <= 8 * most else f"{words[: 4 * most]} {words[-4 * most :]}"
+    line = " ".join("".join(each if each.isprintable() else " " for each in words).split())
+    return line if len(line) <= most else f"{line[: most // 2]} … {line[3 - most // 2 :]}"
+
+
 def count(items: int, word: str) -> str:
     """As "1 recording" and "3 recordings"."""
     return f"{items} {word}" if items == 1 else f"{items} {word}s"

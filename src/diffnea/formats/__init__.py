@@ -18,6 +18,7 @@ from diffnea.formats.description import (
     RobotFileError,
     assemble,
     attached,
+    check_bounds,
     check_physical,
     copies_note,
     describe,
@@ -28,8 +29,9 @@ from diffnea.formats.description import (
 )
 from diffnea.formats.locking import lock as locked
 from diffnea.formats.locking import places, unlock
-from diffnea.formats.xml_text import XMLFault, parse
+from diffnea.formats.xml_text import MOST_BYTES, XMLFault, parse
 from diffnea.robot import Robot, Source, astype
+from diffnea.text import one_line
 
 _FORMATS = {".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
 
@@ -49,7 +51,7 @@ def load_robot(
     `allow_unphysical`, since vendors do ship such files.
     """
     path = Path(path)
-    text = path.read_bytes()
+    text = _bytes(path)
     try:
         kind = _kind(text)
         description = (_read_any if allow_unphysical else _read_physical)(text, str(path), kind)
@@ -57,11 +59,11 @@ def load_robot(
         description = locked(description, held)
         robot = assemble(description, Source(kind, str(path), text, held))
     except XMLFault as error:
-        raise RobotFileError(f"{path}: {error}; give a URDF or MJCF file") from None
+        raise RobotFileError(f"{path}: {one_line(str(error))}; give a URDF or MJCF file") from None
     except RobotFileError as error:
-        raise RobotFileError(f"{path}: {error}") from None
+        raise RobotFileError(f"{path}: {one_line(str(error))}") from None
     for note in (*description.notes, *copies_note(description), *massless_note(robot)):
-        warnings.warn(f"{path}: {note}", stacklevel=2)
+        warnings.warn(f"{path}: {one_line(note)}", stacklevel=2)
     return robot
 
 
@@ -157,6 +159,16 @@ def _below(description: Description, joint: str) -> set[str]:
         found |= more
 
 
+def _bytes(path: Path) -> bytes:
+    """The text of a file; one that is not there is Python's own error."""
+    try:
+        return files.read(path, MOST_BYTES)
+    except (FileNotFoundError, PermissionError):
+        raise
+    except OSError as error:
+        raise RobotFileError(f"{path}: {error.strerror}") from None
+
+
 def _kind(text: bytes) -> str:
     """The format by its root element."""
     root = parse(text).root.tag
@@ -187,7 +199,9 @@ def _read_any(text: bytes, path: str, kind: str) -> Description:
 
 
 def _read(text: bytes, path: str, kind: str, allow_unphysical: bool) -> Description:
-    return urdf.read(text, allow_unphysical) if kind == "urdf" else mjcf.read(text, path, allow_unphysical)
+    description = urdf.read(text, allow_unphysical) if kind == "urdf" else mjcf.read(text, path, allow_unphysical)
+    check_bounds(description)
+    return description
 
 
 def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | None) -> bytes:

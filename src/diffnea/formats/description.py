@@ -6,6 +6,7 @@ An inertia is the 4 × 4 pseudo-inertia `P = [Σ, m·c; (m·c)ᵀ, m]`, which mo
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -22,6 +23,9 @@ from diffnea.spatial import Inertia, Transform
 SHARES = (*0.5 ** np.arange(30), 0.0)
 # Files carry six or so digits: a moment that misses a bound by less than this share of the largest is rounding.
 ROUNDING = 1e-4
+# Of lengths, masses and moments, in SI units: the product of three has still a place in single precision.
+LARGEST = 1e12
+MOST_LINKS = 2000
 
 
 class RobotFileError(DiffneaError):
@@ -137,6 +141,26 @@ def impossible(inertia: np.ndarray) -> str | None:
             f"{moments[0]:.6g} + {moments[1]:.6g}; no moment may exceed the sum of the other two"
         )
     return None
+
+
+def check_count(links: int) -> None:
+    """Refuse more links than robots have."""
+    if links > MOST_LINKS:
+        raise RobotFileError(f"has {links} links; at most {MOST_LINKS} are read")
+
+
+def check_bounds(description: Description) -> None:
+    """Refuse numbers so large that what is computed from them has no end, and more links than robots have."""
+    check_count(len(description.links))
+    for link in description.links:
+        if not np.all(np.abs(link.inertia) <= LARGEST**3) or not np.all(np.abs(link.offset) <= LARGEST):
+            raise RobotFileError(f'link "{link.name}" is too heavy or too far off; at most {LARGEST:g} in SI units')
+    for joint in description.joints:
+        own = [joint.damping, joint.friction, joint.armature, joint.gear, *joint.axis, *joint.origin.flat]
+        if not np.all(np.abs(own) <= LARGEST):
+            raise RobotFileError(f'joint "{joint.name}" has a number above {LARGEST:g}; use SI units')
+    if not np.all(np.abs(description.gravity) <= LARGEST):
+        raise RobotFileError(f"its gravity is {description.gravity}; use m/s²")
 
 
 def check_physical(description: Description) -> list[str]:
@@ -266,12 +290,13 @@ def _root(description: Description) -> str:
     """The one link that no joint moves; refuses what is not a tree."""
     links, joints = [link.name for link in description.links], description.joints
     for what, names in (("link", links), ("joint", [joint.name for joint in joints])):
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = sorted(name for name, times in Counter(names).items() if times > 1)
         if twice:
             raise RobotFileError(f'two {what}s are named "{twice[0]}"; names must differ')
+    known = set(links)
     for joint in joints:
         for end, name in (("parent", joint.parent), ("child", joint.child)):
-            if name not in links:
+            if name not in known:
                 close = get_close_matches(name, links, 1)
                 hint = f' (did you mean "{close[0]}"?)' if close else ""
                 raise RobotFileError(f'joint "{joint.name}": its {end} "{name}" is not a link of this file{hint}')
@@ -303,7 +328,8 @@ def _outwards(description: Description, root: str) -> list[Joint]:
         for index in leaving.get(joint.child, []):
             heapq.heappush(ready, index)
     if len(order) < len(description.joints):
-        left = next(joint for joint in description.joints if joint not in order)
+        reached = {joint.name for joint in order}
+        left = next(joint for joint in description.joints if joint.name not in reached)
         raise RobotFileError(f'joint "{left.name}" is part of a loop that does not hang on "{root}"; use a tree')
     return order
 

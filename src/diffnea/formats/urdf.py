@@ -13,17 +13,19 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from diffnea.formats.description import (
+    LARGEST,
     Description,
     Joint,
     Link,
     RobotFileError,
     central_moments,
+    check_count,
     pseudo_inertia,
 )
 from diffnea.formats.xml_text import Edits, Element, format_numbers, parse
 from diffnea.robot import JOINT_KINDS, STANDARD_GRAVITY
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _ACCEPTED = ", ".join(JOINT_KINDS) + " or fixed"
 _TENSOR = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 # URDF demands numbers where a joint has no limit; anything this large is read as none.
@@ -43,6 +45,7 @@ def read(text: bytes, allow_unphysical: bool = False) -> Description:
     root = document.root
     if root.tag != "robot":
         raise RobotFileError(f"its root element is <{root.tag}>; a URDF file has <robot>")
+    check_count(len(root.all("link")))
     notes = ["blanks before <?xml are passed over"] if document.late else []
     notes += [*_xacro_notes(root), *_limit_notes(root)]
     joints = tuple(_read_joint(element, allow_unphysical) for element in root.all("joint"))
@@ -209,8 +212,9 @@ def _numbers(element: Element, name: str, count: int, where: str, default=None) 
     if len(words) != count or not all(_NUMBER.fullmatch(word) for word in words):
         raise RobotFileError(f'{where}: <{element.tag} {name}="{text}">; {wanted} must stand there')
     values = tuple(float(word) for word in words)
-    if not all(map(math.isfinite, values)):
-        raise RobotFileError(f'{where}: <{element.tag} {name}="{text}"> is too large; use a finite number')
+    largest = math.inf if element.tag == "limit" else LARGEST
+    if not all(math.isfinite(value) and abs(value) <= largest for value in values):
+        raise RobotFileError(f'{where}: <{element.tag} {name}="{text}"> is too large; at most {LARGEST:g} in SI units')
     return values
 
 

@@ -16,6 +16,13 @@ import numpy as np
 from diffnea.errors import DiffneaError
 
 _DECLARED = re.compile(rb'<\?xml[^>]*?encoding\s*=\s*["\']([A-Za-z0-9._-]+)["\']')
+# What robot files are written in; Python knows encodings that unpack, run backwards or take for ever.
+_TEXT = re.compile(
+    r"utf-8(-sig)?|ascii|iso8859-\d+|cp125\d|utf-16(-[lb]e)?|gb18030|gbk|gb2312|big5|shift_jis|euc_(jp|kr)|koi8-[ru]"
+)
+_TAG = re.compile(rb"""[^"'>]*(?:"[^"]*"[^"'>]*|'[^']*'[^"'>]*)*>""")
+MOST_BYTES = 1 << 25
+MOST_ELEMENTS, MOST_DEPTH = 50_000, 1000  # of a file; the largest robot files have some thousands
 _ATTRIBUTE = re.compile(rb'(\s+)([^\s=<>/"\']+)\s*=\s*("[^"]*"|\'[^\']*\')')
 
 
@@ -74,15 +81,21 @@ def parse(data: bytes) -> Document:
     encoding = _encoding(data)
     try:
         text = data if encoding == "utf-8" else data.decode(encoding).encode()
-    except UnicodeDecodeError as error:
-        raise XMLFault(f"is not {encoding} text ({error.reason} at byte {error.start})") from None
+    except UnicodeError:
+        raise XMLFault(f"is not {encoding} text; save it as UTF-8") from None
     open_elements: list[Element] = []
     roots: list[Element] = []
     parser = expat.ParserCreate("utf-8")
     blank = len(text) - len(text.lstrip())  # expat wants <?xml at the very start
     skipped = text[:blank].count(b"\n")
+    count = 0
 
     def start(tag, attributes):
+        nonlocal count
+        count += 1
+        if count > MOST_ELEMENTS or len(open_elements) > MOST_DEPTH:
+            found = f"{MOST_ELEMENTS} elements" if count > MOST_ELEMENTS else f"{MOST_DEPTH} elements within another"
+            raise XMLFault(f"line {skipped + parser.CurrentLineNumber}: has more than {found}")
         at = blank + parser.CurrentByteIndex
         element = Element(tag, attributes, skipped + parser.CurrentLineNumber, at, _tag_end(text, at))
         if open_elements:
@@ -120,23 +133,18 @@ def _encoding(data: bytes) -> str:
     declared = _DECLARED.search(data[:200])
     name = declared[1].decode().lower() if declared else "utf-8"
     try:
-        return codecs.lookup(name).name
+        known = codecs.lookup(name).name
     except LookupError:
         raise XMLFault(f'declares the encoding "{name}", which is unknown; use UTF-8') from None
+    if not _TEXT.fullmatch(known):
+        raise XMLFault(f'declares the encoding "{name}", which no robot file is in; use UTF-8')
+    return known
 
 
 def _tag_end(text: bytes, start: int) -> int:
     """Just past the `>` of the start tag at `start`; quoted values may hold one."""
-    quote = None
-    for at in range(start, len(text)):
-        byte = text[at : at + 1]
-        if quote:
-            quote = None if byte == quote else quote
-        elif byte in (b'"', b"'"):
-            quote = byte
-        elif byte == b">":
-            return at + 1
-    return len(text)
+    found = _TAG.match(text, start)
+    return found.end() if found else len(text)
 
 
 def _closed(text: bytes, element: Element) -> bool:

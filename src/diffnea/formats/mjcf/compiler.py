@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from diffnea.formats.description import RobotFileError, pseudo_inertia
+from diffnea.formats.mjcf import bounds
 from diffnea.formats.xml_text import Document
 
 # A body that moves needs at least mjMINVAL, 1e-15, of mass and of each moment; LEAST is written where a robot has less,
@@ -42,6 +43,7 @@ class Compiled(NamedTuple):
 def compile_text(document: Document, path: str, allow_unphysical: bool) -> Compiled:
     """Compile the text; `path` only says where included files and meshes are looked for."""
     _refuse_nan(document)
+    bounds.check(document, path)
 
     def attempt(lenient: bool) -> Compiled:
         try:
@@ -65,18 +67,20 @@ def _compile(text: bytes, path: str, lenient: bool, keep_fixed: bool) -> Compile
     mj = mujoco()
     try:
         spec = mj.MjSpec.from_file(path, include={path: text})
-    except (ValueError, mj.FatalError) as error:
-        raise RobotFileError(_one_line(str(error))) from None
+    except (ValueError, RuntimeError, MemoryError, mj.FatalError) as error:
+        raise RobotFileError(_one_line(str(error) or type(error).__name__)) from None
     _refuse_other_mechanics(spec)
     spec.compiler.fusestatic = False  # so that bodies are those of the file
     aside = _set_unphysical_aside(spec) if lenient else []
     needing = _drop_assets(spec, keep_fixed)
+    bounds.trim(spec)
+    bounds.check_meshes(spec, path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # MuJoCo's advice on old attributes is for those who run the file there
             model = spec.compile()
-    except (ValueError, mj.FatalError) as error:
-        reason = _one_line(str(error))
+    except (ValueError, RuntimeError, MemoryError, mj.FatalError) as error:
+        reason = _one_line(str(error) or type(error).__name__)
         if needing and "file" in reason:
             if keep_fixed:
                 raise FileNotFoundError(reason) from None
