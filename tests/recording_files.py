@@ -118,8 +118,8 @@ def write_mcap(path, command=False, stamp=True):
         writer.finish()
 
 
-def write_bag(folder, plugin=StoragePlugin.SQLITE3):
-    """By rosbags, whose encoder is not ours."""
+def write_bag(folder, plugin=StoragePlugin.SQLITE3, paths=()):
+    """By rosbags, whose encoder is not ours; `paths`: (time, joints, seconds from then, positions) of trajectories."""
     store = get_typestore(Stores.ROS2_HUMBLE)
     kind = store.types["sensor_msgs/msg/JointState"]
     header, stamp = store.types["std_msgs/msg/Header"], store.types["builtin_interfaces/msg/Time"]
@@ -130,6 +130,24 @@ def write_bag(folder, plugin=StoragePlugin.SQLITE3):
             top = header(stamp=stamp(sec=at // 10**9, nanosec=at % 10**9), frame_id="odd")
             message = kind(header=top, name=list(NAMES), position=Q[k], velocity=QD[k], effort=U[k])
             writer.write(connection, at, store.serialize_cdr(message, kind.__msgtype__))
+        if paths:
+            _write_paths(writer, store, paths)
+
+
+def _write_paths(writer, store, paths):
+    kind, point = (store.types[f"trajectory_msgs/msg/JointTrajectory{end}"] for end in ("", "Point"))
+    header, stamp = store.types["std_msgs/msg/Header"], store.types["builtin_interfaces/msg/Time"]
+    lasting, none = store.types["builtin_interfaces/msg/Duration"], np.empty(0)
+    connection = writer.add_connection("/arm/goals", kind.__msgtype__, typestore=store)
+    for when, joints, after, positions in paths:
+        at = round(when * 1e9) + 10**18
+        points = [
+            point(np.array(row, float), none, none, none, lasting(sec=int(t), nanosec=round(t % 1 * 1e9)))
+            for t, row in zip(after, positions, strict=True)
+        ]
+        top = header(stamp=stamp(sec=at // 10**9, nanosec=at % 10**9), frame_id="")
+        message = kind(header=top, joint_names=list(joints), points=points)
+        writer.write(connection, at + 10**6, store.serialize_cdr(message, kind.__msgtype__))
 
 
 def write_lerobot(folder, version):

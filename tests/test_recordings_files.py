@@ -230,7 +230,7 @@ def test_lerobot_folders_hold_a_recording_an_episode(tmp_path, version):
     assert (len(first), len(second), first.name, second.name) == (20, 30, "set, episode 0", "set, episode 1")
     np.testing.assert_allclose(second.q, Q[20:], atol=1e-6)
     np.testing.assert_allclose(first.u, U[:20], atol=1e-6)
-    assert first.joint_names == NAMES and "action" in first.notes[0]
+    assert first.joint_names == NAMES and "action" in first.notes[0] and first.input_kind == "goal"
     one = load_recording(tmp_path / "set", columns={"episode": 1})
     np.testing.assert_array_equal(one.q, second.q)
     with pytest.raises(RecordingError, match="holds 2 recordings; use load_recordings"):

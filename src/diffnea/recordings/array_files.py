@@ -38,7 +38,7 @@ def mat_tables(path: Path) -> list[Table]:
 
 
 def _table(arrays: dict[str, np.ndarray]) -> Table:
-    names = arrays.get("joint_names")
+    names = arrays.get("joint_names", arrays.get("joints"))
     numbers = {key: value for key, value in arrays.items() if value.dtype.kind in "fiub" and value.size}
     joint_names = None if names is None or names.dtype.kind not in "US" else [_text(name) for name in names.reshape(-1)]
     return from_arrays(numbers, joint_names)

@@ -10,6 +10,7 @@ from diffnea.recordings.recording import RecordingError
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 FLOATS = "std_msgs/msg/Float64MultiArray"
+TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
 # Encapsulation → byte order and the largest alignment: XCDR 1 aligns doubles to 8 bytes, XCDR 2 to 4.
 ENCODINGS = {0: (">", 8), 1: ("<", 8), 6: (">", 4), 7: ("<", 4)}
 
@@ -25,6 +26,16 @@ class JointState:
     effort: np.ndarray
     fixed: tuple[tuple[int, int], ...] = ()  # spans of the message that do not change from one to the next
     spans: tuple[tuple[int, int], ...] = ()  # spans of the three arrays of doubles
+
+
+@dataclass(frozen=True)
+class JointTrajectory:
+    """A decoded message: stamp in ns (0: none), joint names, and points: ns from the start, a row of positions each."""
+
+    stamp: int
+    names: tuple[str, ...]
+    after: np.ndarray
+    positions: np.ndarray
 
 
 class Cursor:
@@ -126,3 +137,29 @@ def floats(data: bytes) -> np.ndarray:
         if isinstance(error, RecordingError):
             raise
         raise RecordingError("holds a Float64MultiArray message that ends too early; record it again") from None
+
+
+def joint_trajectory(data: bytes) -> JointTrajectory:
+    """Decode `trajectory_msgs/msg/JointTrajectory`."""
+    try:
+        cursor = Cursor(data)
+        stamp = cursor.integer() * 10**9 + cursor.integer()
+        cursor.string()  # frame_id
+        names = tuple(cursor.string() for _ in range(cursor.integer()))
+        points = [_point(cursor) for _ in range(cursor.integer())]
+    except (struct.error, ValueError) as error:
+        if isinstance(error, RecordingError):
+            raise
+        raise RecordingError("holds a JointTrajectory message that ends too early; record it again") from None
+    if any(len(positions) != len(names) for _, positions in points):
+        raise RecordingError(f"holds a JointTrajectory without a position for each of its {len(names)} joints")
+    after = np.array([when for when, _ in points], np.int64)
+    return JointTrajectory(stamp, names, after, np.array([row for _, row in points]).reshape(len(points), len(names)))
+
+
+def _point(cursor: Cursor) -> tuple[int, np.ndarray]:
+    """Time from the start in ns, and positions; velocities, accelerations and efforts are passed over."""
+    positions = cursor.doubles()
+    for _ in range(3):
+        cursor.doubles()
+    return cursor.integer() * 10**9 + cursor.integer(), positions

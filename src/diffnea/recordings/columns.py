@@ -1,49 +1,22 @@
-"""A column map: which columns of a log are which joint's signal, in which unit, sign and ratio.
+"""Columns of a log → signals of joints: by the column map where it says, by their names otherwise."""
 
-TOML, or the same as a dict:
-
-    time = { column = "stamp", unit = "ms" }     # or rate = 250, where the log has no times
-    units = { q = "deg", u = "mNm" }             # of whatever says nothing else
-    repair = true                                # drop rows that are not numbers or not in order of time
-
-    [joints.shoulder]                            # the robot's name for the joint
-    q = "motor_1"                                # a column; "states[2]" is one of an array's
-    u = { column = "current_1", scale = 0.35 }   # torque a unit
-    gear = 50                                    # columns are of the motor: q / 50, u · 50
-    sign = -1
-    offset = 0.1                                 # added to q, rad or m, after everything else
-
-A list of columns is summed, for joints that share motors.
-"""
-
-import math
-import os
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diffnea.recordings.recording import SIGNALS, RecordingError
-from diffnea.recordings.table import Table
+from diffnea.recordings.column_map import TERM_KEYS, check_keys, number
+from diffnea.recordings.recording import SIGNALS, InputKind, RecordingError
+from diffnea.recordings.table import NAMED, Table, renamed
+from diffnea.recordings.units import SERVO_UNITS, UNITS, Ranges
 
-DEGREE = math.pi / 180
-UNITS = {
-    "time": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0},
-    "q": {"rad": 1.0, "deg": DEGREE, "rev": 2 * math.pi, "m": 1.0, "cm": 1e-2, "mm": 1e-3, "um": 1e-6},
-    "qd": {
-        **{"rad/s": 1.0, "deg/s": DEGREE, "rev/s": 2 * math.pi, "rpm": math.pi / 30},
-        **{"m/s": 1.0, "cm/s": 1e-2, "mm/s": 1e-3},
-    },
-    "qdd": {"rad/s^2": 1.0, "deg/s^2": DEGREE, "rev/s^2": 2 * math.pi, "m/s^2": 1.0, "mm/s^2": 1e-3},
-    "u": {"Nm": 1.0, "mNm": 1e-3, "N": 1.0, "kN": 1e3, "V": 1.0, "mV": 1e-3, "A": 1.0, "mA": 1e-3, "%": 1e-2, "1": 1.0},
-}
-MAP_KEYS = ("time", "rate", "units", "repair", "measured", "joints", "topic", "command_topic", "episode")
-JOINT_KEYS = (*SIGNALS, "sign", "gear", "offset")
-TERM_KEYS = ("column", "unit", "scale", "sign", "gear", "offset")
+# The joints of one arm by all its names: the SO-100 and SO-101 as LeRobot has them, and as Menagerie and SAGE do.
+ARMS = (
+    ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper"),
+    ("Rotation", "Pitch", "Elbow", "Wrist_Pitch", "Wrist_Roll", "Jaw"),
+)
 
 
 @dataclass(frozen=True)
@@ -61,49 +34,46 @@ class Signal:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns make which signal of which joint; joints without an input are passive."""
+    """Which columns make which signal of which joint; joints without an input are passive.
+
+    `goal_time`: goals have times of their own, and may be more or fewer than the samples.
+    """
 
     joints: tuple[str, ...]
     signals: dict[tuple[str, str], Signal]
     time: Signal | None
     rate: float | None
-    unused: tuple[str, ...]
+    unused: tuple[str, ...] = ()
+    input_kind: InputKind = "command"
+    goal_time: Signal | None = None
 
     @property
     def columns(self) -> list[str]:
         """All columns that have to be read."""
-        signals = [*self.signals.values(), *([self.time] if self.time else [])]
-        return list(dict.fromkeys(name for signal in signals for name, _ in signal.terms))
+        return _columns([*self.signals.values(), self.time, self.goal_time])
+
+    @property
+    def goal_columns(self) -> list[str]:
+        """Those of them that count on the goals' own times."""
+        if self.goal_time is None:
+            return []
+        return _columns([self.goal_time, *(signal for (key, _), signal in self.signals.items() if key == "u")])
 
 
-def read_map(columns: Mapping[str, Any] | str | os.PathLike[str] | None) -> dict[str, Any]:
-    """A column map from a TOML file or a dict, its keys checked."""
-    if columns is None:
-        return {}
-    if isinstance(columns, Mapping):
-        table, where = dict(columns), "column map"
-    else:
-        where = str(columns)
-        try:
-            table = tomllib.loads(Path(columns).read_text("utf-8"))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise RecordingError(f"{where}: no column map can be read: {_line(error)}") from None
-    _check_keys(table, MAP_KEYS, where)
-    for key in ("repair", "measured"):
-        if not isinstance(table.get(key, False), bool):
-            raise RecordingError(f"{where}: {key} is {table[key]!r}; use true or false")
-    if not isinstance(table.get("joints", {}), Mapping):
-        raise RecordingError(f"{where}: joints is {table['joints']!r}; give a table [joints.<name>] for each joint")
-    for joint, entry in table.get("joints", {}).items():
-        if not isinstance(entry, Mapping):
-            raise RecordingError(f"{where}: joints.{joint} is {entry!r}; give a table with q, u, …")
-        _check_keys(entry, JOINT_KEYS, f"{where}: joints.{joint}")
-    _check_keys(table.get("units", {}), ("time", *SIGNALS), f"{where}: units")
-    return table
+def _columns(signals: Sequence[Signal | None]) -> list[str]:
+    return list(dict.fromkeys(name for signal in signals if signal for name, _ in signal.terms))
 
 
-def lay_out(table: Table, column_map: Mapping[str, Any], robot_joints: Sequence[str] | None) -> Layout:
-    """Match a table's columns to joints: by the map where it says, by their names otherwise."""
+def lay_out(
+    table: Table,
+    column_map: Mapping[str, Any],
+    robot_joints: Sequence[str] | None,
+    limits: Mapping[str, tuple[float, float]] | None = None,
+) -> Layout:
+    """Match a table's columns to joints: by the map where it says, by their names otherwise.
+
+    `limits`, by joint, are what LeRobot's normalised positions are shares of where there is no calibration.
+    """
     mapped = column_map.get("joints", {})
     joints = tuple(robot_joints) if robot_joints is not None else _joints_of(table, mapped)
     strange = [name for name in mapped if name not in joints]
@@ -114,18 +84,49 @@ def lay_out(table: Table, column_map: Mapping[str, Any], robot_joints: Sequence[
     _check_count(table, joints, mapped)
     _check_positions(table, joints, mapped)
     units, signals = column_map.get("units", {}), {}
+    kind, source = _input(table, column_map)
+    ranges = Ranges(column_map.get("calibration", {}), limits or {})
     for k, joint in enumerate(joints):
         entry = mapped.get(joint, {})
-        for key in SIGNALS:
-            signal = _signal(key, joint, k, entry, units, table)
+        for key in (*SIGNALS[:3], source):
+            quantity = "goal" if key == source and kind == "goal" else key
+            signal = _Reader(table, units, entry, ranges, joint, k).signal(key, quantity)
             if signal is not None:
-                signals[key, joint] = signal
+                signals["u" if key == source else key, joint] = signal
     rate = column_map.get("rate")
-    time = None if rate is not None else _time(column_map.get("time", "time"), units, table)
-    layout = Layout(joints, signals, time, None if rate is None else _number(rate, "rate"), ())
+    time = None if rate is not None else _time("time", column_map.get("time", "time"), units, table)
+    goal_time = _goal_time(column_map, units, table) if source == "goal" else None
+    layout = Layout(joints, signals, time, None if rate is None else number(rate, "rate"), (), kind, goal_time)
     used = set(layout.columns)
-    unused = tuple(n for n in table.names if n not in used and n.partition(".")[0] in SIGNALS and "." in n)
-    return Layout(joints, signals, time, layout.rate, unused)
+    unused = tuple(n for n in table.names if n not in used and n.partition(".")[0] in NAMED and "." in n)
+    return replace(layout, unused=unused)
+
+
+def _input(table: Table, column_map: Mapping[str, Any]) -> tuple[InputKind, str]:
+    """What the inputs are, and which columns have them: goals where there are some, unless the map says otherwise."""
+    mapped = any("goal" in entry for entry in column_map.get("joints", {}).values())
+    goals = mapped or any(name.startswith(("goal.", "goal[")) for name in table.names)
+    kind = column_map.get("input") or ("goal" if goals else "command")
+    return kind, "goal" if goals and kind == "goal" else "u"
+
+
+def by_names(table: Table, column_map: Mapping[str, Any], robot_joints: Sequence[str] | None) -> Table:
+    """The table with its joints called as the map says, or as the robot calls the same arm's joints."""
+    names = list(column_map.get("names", ()))
+    if names:
+        return renamed(table, names)
+    if robot_joints is None or "joints" in column_map:
+        return table
+    logged = [name[2:] for name in table.names if name.startswith("q.")]
+    if not logged or set(logged) & set(robot_joints):
+        return table
+    for ours in ARMS:
+        for theirs in ARMS:
+            if set(robot_joints) <= set(ours) and set(logged) <= set(theirs):
+                said = f"joints {', '.join(logged)} are called {', '.join(ours[theirs.index(n)] for n in logged)} here"
+                found = renamed(table, [ours[theirs.index(name)] for name in logged])
+                return replace(found, notes=(*found.notes, said))
+    return table
 
 
 def _joints_of(table: Table, mapped: Mapping[str, Any]) -> tuple[str, ...]:
@@ -163,18 +164,48 @@ def _check_positions(table: Table, joints: Sequence[str], mapped: Mapping[str, A
         raise RecordingError(f'no column "{named}"{near}; found {_some(table.names)}; name it in a column map{still}')
 
 
-def _signal(key: str, joint: str, k: int, entry: Mapping, units: Mapping, table: Table) -> Signal | None:
-    """One joint's signal, or None where the log has none."""
-    source = _source(key, joint, k, entry, table)
-    if source is None:
-        return None
-    sources = source if isinstance(source, list) else [source]
-    terms, offset = [], float(entry.get("offset", 0.0)) if key == "q" else 0.0
-    for one in sources:
-        column, factor, shift = _term(one, key, entry, units, f"joints.{joint}.{key}", table)
-        terms.append((column, factor))
-        offset += shift
-    return Signal(tuple(terms), offset)
+@dataclass(frozen=True)
+class _Reader:
+    """How one joint's columns become its signals: the map's entry, units, and the range of its servo."""
+
+    table: Table
+    units: Mapping[str, Any]
+    entry: Mapping[str, Any]
+    ranges: Ranges
+    joint: str
+    index: int
+
+    def signal(self, key: str, quantity: str) -> Signal | None:
+        """One signal, or None where the log has none; `quantity` goal: in units of q, with its sign, gear and zero."""
+        source = _source(key, self.joint, self.index, self.entry, self.table)
+        if source is None:
+            return None
+        terms, offset = [], float(self.entry.get("offset", 0.0)) if quantity in ("q", "goal") else 0.0
+        for one in source if isinstance(source, list) else [source]:
+            column, factor, shift = _term(one, quantity, self, f"joints.{self.joint}.{key}", self.table)
+            terms.append((column, factor))
+            offset += shift
+        return Signal(tuple(terms), offset)
+
+    def unit(self, quantity: str) -> Any:
+        """The unit that nothing says otherwise of: goals are in that of the joint's positions."""
+        if quantity != "goal":
+            return self.units.get(quantity)
+        own = self.entry.get("q")
+        stated = own.get("unit") if isinstance(own, Mapping) else None
+        return self.units.get("goal") or stated or self.units.get("q")
+
+    def si(self, unit: Any, quantity: str, where: str) -> tuple[float, float]:
+        """Factor and offset of a unit."""
+        kind = "q" if quantity == "goal" else quantity
+        if kind == "q" and unit in SERVO_UNITS:
+            return self.ranges.si(unit, self.joint, where)
+        if unit is None:
+            return 1.0, 0.0
+        if unit not in UNITS[kind]:
+            more = SERVO_UNITS if kind == "q" else ()
+            raise RecordingError(f"{where}: unit is {unit!r}; use {', '.join([*UNITS[kind], *more])}")
+        return UNITS[kind][unit], 0.0
 
 
 def _source(key: str, joint: str, k: int, entry: Mapping, table: Table) -> Any:
@@ -187,53 +218,44 @@ def _source(key: str, joint: str, k: int, entry: Mapping, table: Table) -> Any:
     return f"{key}[{k}]" if numbered else None
 
 
-def _term(source: Any, key: str, entry: Mapping, units: Mapping, where: str, table: Table) -> tuple[str, float, float]:
+def _term(source: Any, key: str, reader: _Reader, where: str, table: Table) -> tuple[str, float, float]:
     """Column, factor and offset of one entry of the map."""
     source = {"column": source} if isinstance(source, str) else source
     if not isinstance(source, Mapping) or not isinstance(source.get("column"), str):
         raise RecordingError(f'{where} is {source!r}; give a column\'s name, or {{ column = "name", … }}')
-    _check_keys(source, TERM_KEYS, where)
+    check_keys(source, TERM_KEYS, where)
     if source["column"] not in table.names:
         near = _nearest(source["column"], table.names)
         raise RecordingError(f'{where}: no column "{source["column"]}"{near}; found {_some(table.names)}')
-    sign = _number(source.get("sign", entry.get("sign", 1)), f"{where}: sign")
-    gear = _number(source.get("gear", entry.get("gear", 1)), f"{where}: gear")
-    scale = _number(source.get("scale", 1.0), f"{where}: scale")
+    sign = number(source.get("sign", reader.entry.get("sign", 1)), f"{where}: sign")
+    gear = number(source.get("gear", reader.entry.get("gear", 1)), f"{where}: gear")
+    scale = number(source.get("scale", 1.0), f"{where}: scale")
     if abs(sign) != 1 or gear == 0:
         raise RecordingError(f"{where}: sign is {sign:g} and gear {gear:g}; use 1 or −1, and a ratio other than 0")
-    factor = sign * scale * _unit(source.get("unit", units.get(key)), key, where)
-    factor *= {"u": gear, "time": 1.0}.get(key, 1 / gear)
-    return source["column"], factor, _number(source.get("offset", 0.0), f"{where}: offset")
+    factor, offset = reader.si(source.get("unit", reader.unit(key)), key, where)
+    ratio = sign * {"u": gear, "time": 1.0}.get(key, 1 / gear)
+    return (
+        source["column"],
+        ratio * scale * factor,
+        ratio * offset + number(source.get("offset", 0.0), f"{where}: offset"),
+    )
 
 
-def _time(source: Any, units: Mapping[str, Any], table: Table) -> Signal:
-    if source == "time" and "time" not in table.names:
+def _time(name: str, source: Any, units: Mapping[str, Any], table: Table) -> Signal:
+    if source == name and name not in table.names:
         raise RecordingError(
-            f'no column "time"{_nearest("time", table.names)}; found {_some(table.names)}; '
+            f'no column "{name}"{_nearest(name, table.names)}; found {_some(table.names)}; '
             f"name it in a column map, or give rate = <samples a second> there"
         )
-    column, factor, offset = _term(source, "time", {}, units, "time", table)
+    reader = _Reader(table, units, {}, Ranges(), name, 0)
+    column, factor, offset = _term(source, "time", reader, name, table)
     return Signal(((column, factor),), offset)
 
 
-def _unit(unit: Any, key: str, where: str) -> float:
-    if unit is None:
-        return 1.0
-    if unit not in UNITS[key]:
-        raise RecordingError(f"{where}: unit is {unit!r}; use {', '.join(UNITS[key])}")
-    return UNITS[key][unit]
-
-
-def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise RecordingError(f"{where} is {value!r}; give a number")
-    return float(value)
-
-
-def _check_keys(table: Mapping[str, Any], accepted: Sequence[str], where: str) -> None:
-    for key in table:
-        if key not in accepted:
-            raise RecordingError(f'{where}: "{key}" is not known; use {", ".join(accepted)}')
+def _goal_time(column_map: Mapping[str, Any], units: Mapping[str, Any], table: Table) -> Signal | None:
+    """The goals' own times, where they have some."""
+    source = column_map.get("goal_time", "goal_time" if "goal_time" in table.names else None)
+    return None if source is None else _time("goal_time", source, units, table)
 
 
 def _nearest(name: str, names: Sequence[str]) -> str:
@@ -245,7 +267,3 @@ def _some(names: Sequence[str]) -> str:
     """The first few of many names."""
     shown = ", ".join(names[:8])
     return f"{shown}, … ({len(names)} in all)" if len(names) > 8 else shown or "nothing"
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -7,14 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from diffnea.recordings import array_files, csv_file, parquet_files, ros_bags
-from diffnea.recordings.columns import Layout, lay_out, read_map
+from diffnea.recordings import array_files, bam_logs, csv_file, lerobot, parquet_files, ros_bags, sage_logs, torch_files
+from diffnea.recordings.column_map import read_map
+from diffnea.recordings.columns import Layout, by_names, lay_out
+from diffnea.recordings.goal_times import held_at
 from diffnea.recordings.measured_input import as_held
 from diffnea.recordings.recording import SIGNALS, Recording, RecordingError
 from diffnea.recordings.table import Table
 from diffnea.robot import Robot
 
-ENDINGS = ".csv, .csv.gz, .npz, .parquet, .mat, .mcap, .db3, or the folder of a ROS 2 bag or a LeRobot data set"
+ENDINGS = (
+    ".csv, .csv.gz, .npz, .parquet, .mat, .pt, .json, .mcap, .db3, "
+    "or the folder of a ROS 2 bag, a LeRobot data set or a SAGE motion"
+)
 ColumnMap = Mapping[str, Any] | str | os.PathLike[str]
 
 
@@ -42,7 +47,8 @@ def load_recordings(
     column_map = read_map(columns)
     joints = None if robot is None else robot.joint_names
     try:
-        return [_recording(table, path, column_map, joints) for table in _tables(path, column_map, joints)]
+        found = [by_names(table, column_map, joints) for table in _tables(path, column_map, joints)]
+        return [_recording(table, path, column_map, joints, _limits(robot)) for table in found]
     except RecordingError as error:
         text = str(error)
         raise RecordingError(text if text.startswith(str(path)) else f"{path}: {text}") from None
@@ -56,13 +62,14 @@ def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
     """Write a recording as .csv or .npz; read back, it is the same recording."""
     path = Path(path)
     names = recording.joint_names or tuple(f"joint{k}" for k in range(recording.num_joints))
-    signals = {key: getattr(recording, key) for key in SIGNALS if getattr(recording, key) is not None}
+    named = {key: "goal" if key == "u" and recording.input_kind == "goal" else key for key in SIGNALS}
+    signals = {named[key]: getattr(recording, key) for key in SIGNALS if getattr(recording, key) is not None}
     if path.suffix == ".npz":
         np.savez(path, time=recording.time, joint_names=np.array(names), **signals)
     elif path.suffix == ".csv":
         columns = {"time": recording.time}
         for key, values in signals.items():
-            kept = [k for k in range(len(names)) if key != "u" or recording.driven[k]]
+            kept = [k for k in range(len(names)) if key not in ("u", "goal") or recording.driven[k]]
             columns |= {f"{key}.{names[k]}": values[:, k] for k in kept}
         table = np.column_stack([column.astype(float) for column in columns.values()])
         np.savetxt(path, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
@@ -81,6 +88,9 @@ def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | N
     if path.stat().st_size == 0:
         raise RecordingError(f"is empty; give a recording ({ENDINGS})")
     readers = {".npz": array_files.npz_tables, ".mat": array_files.mat_tables, ".parquet": parquet_files.tables}
+    readers |= {".pt": torch_files.tables}
+    if ending == ".json" or path.name.lower().endswith(".json.gz"):
+        return bam_logs.tables(path, column_map.get("input", "goal"))
     if ending in readers:
         return readers[ending](path)
     if ending in (".mcap", ".db3"):
@@ -89,41 +99,81 @@ def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | N
 
 
 def _folder_tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:
-    if parquet_files.is_lerobot(path):
-        return parquet_files.lerobot_tables(path, column_map.get("episode"))
+    if lerobot.is_lerobot(path):
+        return lerobot.tables(path, column_map.get("episode"), column_map.get("input", "goal"))
+    if sage_logs.is_sage(path):
+        return sage_logs.tables(path)
     if ros_bags.is_bag(path):
         return ros_bags.tables(path, column_map, joints)
-    raise RecordingError("is a folder, but no ROS 2 bag (metadata.yaml) and no LeRobot data set (meta/info.json)")
+    raise RecordingError(
+        "is a folder, but no ROS 2 bag (metadata.yaml), no LeRobot data set (meta/info.json) and no SAGE motion "
+        "(control.csv, state_motor.csv)"
+    )
 
 
-def _recording(table: Table, path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> Recording:
-    layout = lay_out(table, column_map, joints)
+def _limits(robot: Robot | None) -> dict[str, tuple[float, float]]:
+    if robot is None:
+        return {}
+    ends = np.asarray(robot.limits.lower, float), np.asarray(robot.limits.upper, float)
+    return {name: (float(low), float(high)) for name, low, high in zip(robot.joint_names, *ends, strict=True)}
+
+
+def _recording(
+    table: Table,
+    path: Path,
+    column_map: Mapping[str, Any],
+    joints: Sequence[str] | None,
+    limits: Mapping[str, tuple[float, float]],
+) -> Recording:
+    layout = lay_out(table, column_map, joints, limits)
     columns = table.read(layout.columns)
-    lengths = {name: len(values) for name, values in columns.items()}
-    if len(set(lengths.values())) > 1:
-        found = ", ".join(f"{name} {count}" for name, count in list(lengths.items())[:6])
-        raise RecordingError(f"columns have different lengths ({found}); give one value a sample")
-    if not lengths or not min(lengths.values()):
-        raise RecordingError("has no samples; give at least one")
-    count = next(iter(lengths.values()))
+    of_goals = layout.goal_columns
+    _one_length({name: values for name, values in columns.items() if name not in of_goals})
+    _one_length({name: columns[name] for name in of_goals})
+    count = next(len(values) for name, values in columns.items() if name not in of_goals)
     time = np.arange(count) / (layout.rate or 1.0) if layout.time is None else layout.time.value(columns)
     signals = _stack(layout, columns, count)
     notes = list(table.notes)
     if layout.unused:
         notes.append(f"columns not used: {', '.join(layout.unused[:8])}{' …' if len(layout.unused) > 8 else ''}")
+    if layout.goal_time is not None:
+        time, signals, note = held_at(time, signals, layout.goal_time.value(columns))
+        notes += note
     if column_map.get("repair", False):
         time, signals, note = _repair(time, signals)
         notes += note
+    if column_map.get("goals_from_start", False):
+        signals["u"] = _from_start(signals, layout)
+        notes.append("goals count from the first position")
     driven = [("u", joint) in layout.signals for joint in layout.joints]
     name = path.name if table.label is None else f"{path.name}, {table.label}"
     try:
         described: dict[str, Any] = {"joint_names": layout.joints, "driven": driven, "name": name, "notes": notes}
+        described["input_kind"] = layout.input_kind
         recording = Recording(time=time, **signals, **described)
         return as_held(recording) if column_map.get("measured", False) else recording
     except RecordingError as error:
         text = str(error).removeprefix(f"Recording {name!r}: ")
         advice = ", or repair = true in columns to drop them" if "finite" in text or "time" in text else ""
         raise RecordingError(text + advice) from None
+
+
+def _one_length(columns: Mapping[str, np.ndarray]) -> None:
+    """Refuse columns of different lengths, and of none."""
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{name} {count}" for name, count in list(lengths.items())[:6])
+        raise RecordingError(f"columns have different lengths ({found}); give one value a sample")
+    if lengths and not min(lengths.values()):
+        raise RecordingError("has no samples; give at least one")
+
+
+def _from_start(signals: Mapping[str, Any], layout: Layout) -> np.ndarray:
+    """Goals that count from the pose that the robot began in, as positions."""
+    if layout.input_kind != "goal":
+        raise RecordingError('goals_from_start is for position goals; give goal columns, or input = "goal"')
+    driven = np.array([("u", joint) in layout.signals for joint in layout.joints])
+    return signals["u"] + np.where(driven, signals["q"][0] - signals["u"][0], 0.0)
 
 
 def _stack(layout: Layout, columns: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
@@ -134,7 +184,8 @@ def _stack(layout: Layout, columns: Mapping[str, np.ndarray], count: int) -> dic
         if key in ("qd", "qdd") and any(signal is None for signal in found):
             stacked[key] = None
         else:
-            stacked[key] = np.column_stack([np.zeros(count) if s is None else s.value(columns) for s in found])
+            size = len(columns[layout.goal_columns[0]]) if key == "u" and layout.goal_time else count
+            stacked[key] = np.column_stack([np.zeros(size) if s is None else s.value(columns) for s in found])
     return stacked
 
 

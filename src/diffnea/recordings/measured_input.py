@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.recordings.recording import Recording
+from diffnea.recordings.recording import Recording, RecordingError
 
 NOTE = "inputs are measured: between two samples their mean acts"
 
@@ -13,6 +13,8 @@ def as_held(recording: Recording) -> Recording:
 
     A recording that brings `qd` and `qdd` stays as it is: fits compare what it has at the same instant.
     """
+    if recording.input_kind == "goal":
+        raise RecordingError("inputs are position goals, which are commands; leave measured out")
     if recording.qd is not None and recording.qdd is not None:
         return recording
     return recording.replace(u=_means(recording.u), notes=(*recording.notes, NOTE), measured=True)

@@ -1,4 +1,4 @@
-"""Arrays out of a joblib pickle that is read and never run: a program that can only build plain data and arrays.
+"""Arrays out of a pickle that is read and never run: a program that can only build plain data and arrays.
 
 A pickle is a little program, and running one runs whatever it names. Here its instructions are read by a machine that
 knows tuples, lists, dictionaries, numbers and text. What the pickle would call is kept as a name with its arguments
@@ -40,11 +40,20 @@ def read(data: bytes) -> dict[str, np.ndarray]:
     return arrays
 
 
+def run(data: bytes, outside: Callable[[Any], Any], makers: dict[str, Callable[[tuple[Any, ...]], Any]]) -> Any:
+    """What a pickle builds of plain data; `outside` answers its references, `makers` stand for what it may call."""
+    return _Machine(BytesIO(data), outside, makers).run()
+
+
+def _nothing_outside(reference: Any) -> Any:
+    raise ValueError("the pickle refers to something outside of it")
+
+
 class _Machine:
     """The stack of a pickle, and its memory."""
 
-    def __init__(self, stream: BytesIO):
-        self.stream = stream
+    def __init__(self, stream: BytesIO, outside: Callable[[Any], Any] = _nothing_outside, makers: Any = None):
+        self.stream, self.outside, self.makers = stream, outside, makers or {}
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memory: dict[int, Any] = {}
@@ -75,7 +84,12 @@ class _Machine:
     def call(self) -> None:
         """A function with its arguments: only its name is kept."""
         function, arguments = self.several(2)
-        self.push(Called(function.name, tuple(arguments)))
+        maker = self.makers.get(function.name)
+        self.push(maker(tuple(arguments)) if maker else Called(function.name, tuple(arguments)))
+
+    def refer(self) -> None:
+        """A reference to what is kept outside of the pickle."""
+        self.push(self.outside(*self.several(1)))
 
     def extend(self, values: list[Any]) -> None:
         self.stack[-1].extend(values)
@@ -130,6 +144,7 @@ _STEPS: dict[str, Step] = {
     "GLOBAL": lambda machine, name: machine.push(Called(name)),
     "REDUCE": lambda machine, _: machine.call(),
     "NEWOBJ": lambda machine, _: machine.call(),
+    "BINPERSID": lambda machine, _: machine.refer(),
     "BUILD": lambda machine, _: machine.build(),
     "MARK": lambda machine, _: machine.marks.append(len(machine.stack)),
     "EMPTY_DICT": lambda machine, _: machine.push({}),

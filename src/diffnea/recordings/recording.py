@@ -4,7 +4,7 @@ numpy on the outside of the package: what comes from files stays in double preci
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 import equinox as eqx
 import numpy as np
@@ -13,6 +13,9 @@ from jaxtyping import ArrayLike, Float
 from diffnea.errors import DiffneaError
 
 SIGNALS = ("q", "qd", "qdd", "u")
+# What an input is: a command (torque, force, voltage, duty), or the position goal of a servo, in units of q.
+InputKind = Literal["command", "goal"]
+INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 
 
 class RecordingError(DiffneaError):
@@ -25,7 +28,8 @@ class Recording(eqx.Module):
     One column a joint. `u` may be left out (nothing is driven); `driven` says which joints have an input, by default
     those whose input is ever other than zero. `notes` says in words what was done to the data on the way, `unwrapped`
     counts the jumps of a whole turn that were taken out of each joint. `measured`: the inputs were measured at each
-    sample, and `u` has what acts between two (`as_held`).
+    sample, and `u` has what acts between two (`as_held`). `input_kind` says what `u` is: "command", a torque or
+    voltage, or "goal", the position that a servo is told to go to, in rad or m.
     """
 
     time: Float[np.ndarray, " time"]
@@ -39,6 +43,7 @@ class Recording(eqx.Module):
     notes: tuple[str, ...] = eqx.field(static=True)
     unwrapped: tuple[int, ...] = eqx.field(static=True)
     measured: bool = eqx.field(static=True)
+    input_kind: InputKind = eqx.field(static=True)
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class Recording(eqx.Module):
         notes: Sequence[str] = (),
         unwrapped: Sequence[int] | np.ndarray | None = None,
         measured: bool = False,
+        input_kind: str = "command",
     ):
         where = f"Recording {name!r}" if name else "Recording"
         self.q = _matrix(q, "q", where)
@@ -63,6 +69,7 @@ class Recording(eqx.Module):
         self.joint_names = _names(joint_names, self.q.shape[1], where)
         self.driven = _driven(driven, self.u, where)
         self.name, self.notes, self.measured = name, tuple(notes), bool(measured)
+        self.input_kind = _input_kind(input_kind, self.measured, where)
         self.unwrapped = (0,) * self.num_joints if unwrapped is None else tuple(int(count) for count in unwrapped)
 
     def __len__(self) -> int:
@@ -89,6 +96,7 @@ class Recording(eqx.Module):
         """The same recording with some fields changed, checked again."""
         fields = {**self._arrays(), "joint_names": self.joint_names, "driven": self.driven, "name": self.name}
         fields |= {"notes": self.notes, "unwrapped": self.unwrapped, "measured": self.measured}
+        fields |= {"input_kind": self.input_kind}
         return Recording(**{**fields, **changes})
 
     def _arrays(self) -> dict[str, np.ndarray | None]:
@@ -175,7 +183,14 @@ def as_list(recordings: Any) -> list[Recording | Samples]:
                 f"recording {k} is of joints {', '.join(item.joint_names)}, the first of "
                 f"{', '.join(several[0].joint_names)}; use the same joints in the same order"
             )
+        if _kind_of(item) != _kind_of(several[0]):
+            both = f"{_kind_of(item)}s as inputs, the first {_kind_of(several[0])}s"
+            raise RecordingError(f"recording {k} has {both}; use one kind in a fit")
     return several
+
+
+def _kind_of(item: "Recording | Samples") -> str:
+    return item.input_kind if isinstance(item, Recording) else "command"
 
 
 def samples_of(recordings: Recording | Samples | Sequence[Recording | Samples]) -> Samples:
@@ -257,6 +272,14 @@ def _signals(where: str, q: np.ndarray, **signals: Any) -> dict[str, Any]:
         if checked[key] is not None and checked[key].shape != q.shape:
             raise RecordingError(f"{where}: {key} has shape {checked[key].shape}, q has {q.shape}; give both the same")
     return checked
+
+
+def _input_kind(kind: Any, measured: bool, where: str) -> InputKind:
+    if kind not in INPUT_KINDS:
+        raise RecordingError(f"{where}: input_kind is {kind!r}; use {' or '.join(map(repr, INPUT_KINDS))}")
+    if kind == "goal" and measured:
+        raise RecordingError(f"{where}: position goals are commands, not measured; leave measured out")
+    return kind
 
 
 def _names(names: Sequence[str] | None, count: int, where: str) -> tuple[str, ...] | None:

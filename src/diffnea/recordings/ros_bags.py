@@ -5,12 +5,14 @@ import struct
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from diffnea.recordings import cdr
+from diffnea.recordings.bag_commands import Command, choose_command, decode, in_force
 from diffnea.recordings.recording import RecordingError
 from diffnea.recordings.table import Table, from_arrays, optional, readable
 
@@ -60,16 +62,14 @@ def tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | No
     files = _files(path)
     topics = {topic: kind for file in files for topic, kind in _source(file).topics(file).items()}
     wanted = joints or tuple(column_map.get("joints", ())) or None
-    topic, command = _choose(topics, column_map.get("topic"), cdr.JOINT_STATE), column_map.get("command_topic")
-    if command is not None and topics.get(command) not in (cdr.JOINT_STATE, cdr.FLOATS):
-        found = topics.get(command, "not there")
-        raise RecordingError(f'command_topic "{command}" is {found}; use one with {cdr.JOINT_STATE} or {cdr.FLOATS}')
+    topic = _choose(topics, column_map.get("topic"), cdr.JOINT_STATE)
+    command = choose_command(topics, column_map.get("command_topic"), column_map.get("input"))
     groups: dict[tuple[str, tuple[str, ...]], Group] = {}
     known: dict[str, list[tuple[cdr.Repeated, Group]]] = {name: [] for name in topic}
-    commands: list[tuple[int, Any]] = []
+    commands: list[Command] = []
     for name, logged, data in _messages(files, [*topic, *([command] if command else [])]):
         if name == command:
-            commands.append((logged, _command(data, topics[name])))
+            commands += decode(data, topics[name], logged, column_map.get("input"))
             continue
         like = next((pair for pair in known[name] if pair[0].fits(data)), None)
         if like is None:
@@ -105,46 +105,24 @@ def _best(groups: list[Group], wanted: Sequence[str] | None) -> Group:
     return max(able, key=lambda group: len(group.stamps))
 
 
-def _table(group: Group, commands: list, command: str | None) -> Table:
+def _table(group: Group, commands: list[Command], command: str | None) -> Table:
     # Messages may be stored out of order; their stamps say when they are from.
     order = np.argsort(np.array(group.stamps), kind="stable")
-    stamps, arrays = np.array(group.stamps)[order], {key: value[order] for key, value in group.arrays().items()}
+    stamps = np.array(group.stamps)[order].astype(np.int64)
+    arrays = {key: value[order] for key, value in group.arrays().items()}
     notes = [f"joint states of {group.topic}, times from its first"]
     first, keep = stamps.min(), np.ones(len(stamps), bool)
     if "q" not in arrays:
         raise RecordingError(f"joint states of {group.topic} have no positions; record those")
     if command is not None:
-        arrays["u"], keep = _held(stamps, commands, group.names, command)
+        values, keep = in_force(stamps, commands, group.names, command)
+        key = "goal" if commands[0].goal else "u"
+        arrays = {name: array for name, array in arrays.items() if name != "u"} | {key: values}
         notes.append(f"u is the last message of {command}; {int((~keep).sum())} samples before its first are left out")
     arrays = {key: value[keep] for key, value in arrays.items()}
-    return from_arrays({"time": (stamps[keep] - first) * 1e-9, **arrays}, group.names, notes=tuple(notes))
-
-
-def _command(data: bytes, kind: str) -> tuple[tuple[str, ...] | None, np.ndarray]:
-    """Joint names (None: in the order of the states) and numbers of a command: efforts, else what it has."""
-    if kind == cdr.FLOATS:
-        return None, cdr.floats(data)
-    message = cdr.joint_state(data)
-    given = (message.effort, message.velocity, message.position)
-    return message.names, next((values for values in given if len(values)), np.empty(0))
-
-
-def _held(stamps: np.ndarray, commands: list, names: tuple[str, ...], topic: str) -> tuple[np.ndarray, np.ndarray]:
-    """The command in force at each stamp, and which stamps have one."""
-    if not commands:
-        raise RecordingError(f'command_topic "{topic}" has no messages')
-    values = np.zeros((len(commands), len(names)))
-    for k, (_, (joints, numbers)) in enumerate(commands):
-        joints = names if joints is None else joints
-        if len(numbers) != len(joints):
-            raise RecordingError(f"{topic} commands {len(numbers)} numbers for {len(joints)} joints; give one a joint")
-        for joint, number in zip(joints, numbers, strict=True):
-            if joint in names:
-                values[k, names.index(joint)] = number
-    times = np.array([logged for logged, _ in commands], np.int64)
-    order = np.argsort(times, kind="stable")
-    last = np.searchsorted(times[order], stamps, side="right") - 1
-    return values[order][np.maximum(last, 0)], last >= 0
+    table = from_arrays({"time": (stamps[keep] - first) * 1e-9, **arrays}, group.names, notes=tuple(notes))
+    idle = {f"goal.{name}" for name in group.names if not any(each.commands(name) for each in commands)}
+    return replace(table, names=tuple(name for name in table.names if name not in idle))
 
 
 # Containers -------------------------------------------------------------------------------------------------------

@@ -3,13 +3,16 @@
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from diffnea.recordings.recording import RecordingError
+from diffnea.recordings.recording import SIGNALS, RecordingError
+
+# Signals of a joint by the names that columns have: goals are inputs of another kind.
+NAMED = (*SIGNALS, "goal")
 
 
 @dataclass(frozen=True)
@@ -51,9 +54,10 @@ def readable(kind: str, advice: str) -> Iterator[None]:
 def from_arrays(arrays: dict[str, np.ndarray], joint_names: Sequence[str] | None = None, **more: Any) -> Table:
     """A table of arrays in memory: one-dimensional ones are columns, those of two dimensions have several."""
     columns: dict[str, Callable[[], np.ndarray]] = {}
-    count = _row_count(arrays)
+    rows, goals = _row_count(arrays), arrays["goal_time"].size if "goal_time" in arrays else None
     for name, given in arrays.items():
         array: Any = given
+        count = goals if goals is not None and name.startswith("goal") else rows
         if array.ndim == 2 and array.shape[0] != count and array.shape[1] == count:
             array = array.T
         if array.ndim == 2 and 1 in array.shape:
@@ -62,13 +66,31 @@ def from_arrays(arrays: dict[str, np.ndarray], joint_names: Sequence[str] | None
             columns[name] = columns[f"{name}[0]"] = lambda array=array: array
         elif array.ndim == 2:
             columns |= {f"{name}[{k}]": lambda array=array, k=k: array[:, k] for k in range(array.shape[1])}
-        if joint_names is not None and name in ("q", "qd", "qdd", "u"):
+        if joint_names is not None and name in NAMED:
             width = 1 if array.ndim == 1 else array.shape[1]
             if width != len(joint_names):
                 raise RecordingError(f"{name} has {width} columns for {len(joint_names)} joint_names; give one a joint")
             for k, joint in enumerate(joint_names):
                 columns[f"{name}.{joint}"] = columns.pop(f"{name}[{k}]")
     return Table(tuple(columns), lambda wanted: {key: columns[key]() for key in wanted}, **more)
+
+
+def renamed(table: Table, names: Sequence[str]) -> Table:
+    """The table with its joints, in the order of their positions, under other names."""
+    logged = [name[2:] for name in table.names if name.startswith("q.")]
+    numbered = sum(name.startswith("q[") for name in table.names)
+    count = len(logged) or numbered
+    if len(names) != count or len(set(names)) != count:
+        raise RecordingError(f"names are {', '.join(names)}; give {count} different ones, one a joint of the log")
+    old = {f"{key}.{was}": f"{key}.{now}" for key in NAMED for was, now in zip(logged, names, strict=False)}
+    old |= {f"{key}[{k}]": f"{key}.{now}" for key in NAMED for k, now in enumerate(names)} if not logged else {}
+    source = {old.get(name, name): name for name in table.names}
+
+    def read(wanted: Sequence[str]) -> dict[str, np.ndarray]:
+        found = table.read([source[name] for name in wanted])
+        return {name: found[source[name]] for name in wanted}
+
+    return replace(table, names=tuple(source), read=read)
 
 
 def _row_count(arrays: dict[str, np.ndarray]) -> int:

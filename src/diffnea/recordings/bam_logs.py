@@ -1,0 +1,64 @@
+"""BAM's logs (Rhoban): one servo with a pendulum, a JSON file with a header and one entry a sample."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diffnea.recordings.recording import InputKind, RecordingError
+from diffnea.recordings.table import Table, from_arrays
+
+LARGEST = 1 << 28  # bytes, unpacked
+SHORTEST = 16  # samples of a stretch with torque on
+# Present PWM of Dynamixel's XL330, a signed number that logs have as one without sign; full scale.
+WRAP, SIGNED, FULL_SCALE = 65536, 32767, 885
+
+
+def tables(path: Path, input_kind: InputKind) -> list[Table]:
+    """Stretches with torque on and their goals; as commands, the whole log with the motor's voltage."""
+    entries = _entries(path)
+    columns = {name: _column(entries, key) for name, key in (("time", "timestamp"), ("q", "position"))}
+    if input_kind == "command":
+        return [from_arrays({**columns, "u": _voltage(entries)})]
+    goals = {**columns, "goal": _column(entries, "goal_position")}
+    on = np.array([bool(entry.get("torque_enable", True)) for entry in entries])
+    cuts = [0, *(np.flatnonzero(np.diff(on)) + 1).tolist(), len(on)]
+    spans = [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if on[a] and b - a >= SHORTEST]
+    if not spans:
+        raise RecordingError('torque is off all the time; goals tell nothing then: say input = "command" in columns')
+    left = f"{int((~on).sum())} of {len(on)} samples with torque off are left out"
+    notes = () if on.all() else (left,)
+    labels = [None] if len(spans) == 1 else [f"part {k}" for k in range(len(spans))]
+    cut = [{name: values[a:b] for name, values in goals.items()} for a, b in spans]
+    return [from_arrays(part, label=label, notes=notes) for part, label in zip(cut, labels, strict=True)]
+
+
+def _entries(path: Path) -> list[dict[str, Any]]:
+    with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as stream:
+        text = stream.read(LARGEST + 1)
+    if len(text) > LARGEST:
+        raise RecordingError(f"has more than {LARGEST} bytes; BAM's logs have a few megabytes")
+    try:
+        log = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(f"is no JSON ({' '.join(str(error).split())[:80]}); give a log of BAM") from None
+    entries = log.get("entries") if isinstance(log, dict) else None
+    if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
+        raise RecordingError('has no "entries", one object a sample; BAM\'s logs have them, and no other JSON is read')
+    return entries
+
+
+def _column(entries: list[dict[str, Any]], key: str) -> np.ndarray:
+    values = [entry.get(key) for entry in entries]
+    for k, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise RecordingError(f'entry {k} has {key} = {str(value)[:40]!r}; give a number ("{key}" of a BAM log)')
+    return np.array(values, float)
+
+
+def _voltage(entries: list[dict[str, Any]]) -> np.ndarray:
+    """Duty times supply; the log's duty is without sign."""
+    load, supply = _column(entries, "load"), _column(entries, "input_volts")
+    return np.where(load > SIGNED, load - WRAP, load) / FULL_SCALE * supply
