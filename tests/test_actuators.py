@@ -37,6 +37,9 @@ CLASSES = {
     "grease": "bounded",
     "constant": "conserving",
     "ripple": "conserving",
+    "servo": "bounded",
+    "servo+load+play+lead": "bounded",
+    "servo+nn-residual": "unbounded",
     "offset+delay+gain": "conserving",
     "offset+nn-residual": "unbounded",
     "motor+stribeck+offset+delay": "bounded",
@@ -411,6 +414,7 @@ def test_a_robot_gives_the_start():
     assert for_robot("gain", unknown).driven == (True, False, True, True)
     assert for_robot("gain", robot, driven=(False, True, True, True)).driven == (False, True, True, True)
     for name in actuators.NAMES:
+        name = f"servo+{name}" if name in ("play", "load", "lead") else name
         sizes = {"reduction": 3.0} if name == "ripple" else {}
         assert for_robot(name, robot, key=KEY, **sizes).num_joints == 4
 

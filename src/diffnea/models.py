@@ -15,6 +15,7 @@ from diffnea.actuators import AbstractActuator, EnergyClass, Ideal, for_robot
 from diffnea.actuators.networks import Network
 from diffnea.arrays import Rows
 from diffnea.batches import batched
+from diffnea.contact import Table
 from diffnea.robot import Robot
 
 
@@ -103,18 +104,23 @@ class AbstractModel(eqx.Module):
 
 @final
 class Model(AbstractModel):
-    """A robot and the actuators that drive it: `q̈ = forward dynamics under actuator(u, q, q̇)`."""
+    """A robot and the actuators that drive it: `q̈ = forward dynamics under actuator(u, q, q̇)`.
+
+    With `contact` the robot may touch a table.
+    """
 
     robot: Robot
     actuator: AbstractActuator
+    contact: Table | None
 
-    def __init__(self, robot: Robot, actuator: AbstractActuator | str | None = None):
+    def __init__(self, robot: Robot, actuator: AbstractActuator | str | None = None, contact: Table | None = None):
         """A model of a robot.
 
         Args:
             robot: the robot, as from `load_robot`.
             actuator: how commands become torques: an actuator, its name as for `actuators.make` (networks then start
                 from seed 0), or None, where the command is the torque.
+            contact: a table that the robot may touch.
         """
         if not isinstance(robot, Robot):
             raise TypeError(f"Model: robot is a {type(robot).__name__}; give a Robot, as load_robot reads it")
@@ -122,7 +128,7 @@ class Model(AbstractModel):
             actuator = for_robot(actuator, robot, key=jax.random.key(0))
         if not (actuator is None or isinstance(actuator, AbstractActuator)):
             raise TypeError(f"Model: actuator is a {type(actuator).__name__}; give a name or an actuator")
-        self.robot = robot
+        self.robot, self.contact = robot, contact
         self.actuator = Ideal(robot.num_joints) if actuator is None else actuator
         if self.actuator.num_joints != robot.num_joints:
             raise ValueError(
@@ -139,7 +145,7 @@ class Model(AbstractModel):
         return self.actuator.energy_class  # a robot by itself conserves energy
 
     def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
-        return constrained(self, q, qd, self.actuator(u, q, qd), jnp.ones_like(q))
+        return constrained(self, q, qd, torques(self, q, qd, u), jnp.ones_like(q))
 
     def inverse_dynamics(
         self,
@@ -160,10 +166,18 @@ class Model(AbstractModel):
         return batched(command, self, q=q, qd=qd, qdd=qdd)
 
     def energy(
-        self, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Real[ArrayLike, "*#batch n"] | Rows
+        self,
+        q: Real[ArrayLike, "*#batch n"] | Rows,
+        qd: Real[ArrayLike, "*#batch n"] | Rows,
+        u: Real[ArrayLike, "*#batch n"] | Rows | None = None,
     ) -> Float[Array, "*batch"]:
-        """The model's own energy in joules: kinetic and potential, and what its actuators store."""
-        return batched(own_energy, self, q=q, qd=qd)
+        """The model's own energy in joules: kinetic and potential, and what its actuators store.
+
+        With goals `u` of servos, also what is stored between them and the positions.
+        """
+        if u is None:
+            return batched(own_energy, self, q=q, qd=qd)
+        return batched(held_energy, self, q=q, qd=qd, u=u)
 
 
 @final
@@ -272,15 +286,41 @@ def command(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Fl
     """The command of one sample that brings the torques of a motion, joint by joint (Newton's method)."""
     wanted, u = inverse(model, q, qd, qdd), jnp.zeros_like(q)
     for _ in range(NEWTON_STEPS):
-        torque, slope = jax.jvp(lambda u: model.actuator(u, q, qd), (u,), (jnp.ones_like(u),))
+        torque, slope = jax.jvp(lambda u: torques(model, q, qd, u), (u,), (jnp.ones_like(u),))
         reached = slope != 0
         u = u + jnp.where(reached, wanted - torque, 0.0) / jnp.where(reached, slope, 1.0)
     return u
 
 
+def torques(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The torques on the joints: of actuators, of friction that grows with load, and of a table that is touched."""
+    tau, table = model.actuator(u, q, qd), model.contact
+    if table is not None:
+        tau = tau - jax.grad(lambda q: table.potential(model.robot, q))(q)
+    if not model.actuator.grows_with_load:
+        return tau
+    outside = -dynamics.bias(model.robot, q, qd)
+    return tau - model.actuator.loaded(model.actuator.drive(u, q, qd), outside, qd) * jnp.sign(qd)
+
+
 def own_energy(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, ""]:
     """The model's own energy of one sample."""
     kinetic, potential = energies(model, q, qd)
+    return kinetic + potential
+
+
+def held_energies(
+    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]
+) -> dynamics.Energy:
+    """Kinetic and potential energy, with what servos store between held goals and positions."""
+    kinetic, potential = energies(model, q, qd)
+    loop = model.actuator.loop
+    return dynamics.Energy(kinetic, potential if loop is None else potential + loop.energy(u - q))
+
+
+def held_energy(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, ""]:
+    """The model's energy of one sample under held goals."""
+    kinetic, potential = held_energies(model, q, qd, u)
     return kinetic + potential
 
 
@@ -309,6 +349,8 @@ def energies(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> dyn
     kinetic, potential = dynamics.energies(model.robot, q, qd)
     if model.actuator.turning:
         kinetic = kinetic + jnp.sum(model.actuator.rotors * (_turns(model, q) @ qd) ** 2) / 2
+    if model.contact is not None:
+        potential = potential + model.contact.potential(model.robot, q)
     return dynamics.Energy(kinetic, potential + model.actuator.potential(q))
 
 

@@ -8,4 +8,6 @@ from diffnea.actuators.friction import Coulomb, Grease, Stribeck, Viscous
 from diffnea.actuators.names import NAMES, for_robot, make
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque
 from diffnea.actuators.offset import Offset
+from diffnea.actuators.position_loop import PositionLoop
 from diffnea.actuators.ripple import Ripple
+from diffnea.actuators.servo import Lead, Load, Play, Servo

@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from diffnea.actuators.position_loop import PositionLoop
+
 EnergyClass = Literal["conserving", "bounded", "unbounded"]
 # From the strongest promise to none; a model keeps the weakest of its parts'.
 ENERGY_CLASSES: tuple[EnergyClass, ...] = ("conserving", "bounded", "unbounded")
@@ -20,8 +22,9 @@ class Stage(IntEnum):
     DELAY = 0
     GAIN = 1
     MOTOR = 2
-    TORQUE = 3
-    NETWORK = 4
+    SERVO = 3
+    TORQUE = 4
+    NETWORK = 5
 
 
 class Resistance(NamedTuple):
@@ -120,6 +123,40 @@ class AbstractActuator(eqx.Module):
     def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         """Torque without any promise."""
         return jnp.zeros_like(u)
+
+    @property
+    def loop(self) -> PositionLoop | None:
+        """The position loop of a servo, whose commands are goals; None where commands are torques, voltages or such.
+
+        Such an actuator's energy class is meant for goals that are held, and its energy with what they store.
+        """
+        return None
+
+    @property
+    def inner_steps(self) -> int:
+        """Steps that a roll-out makes for each sample, where there is a position loop."""
+        return 1
+
+    @property
+    def slack(self) -> Float[Array, " n"] | None:
+        """How far a joint can be off its goal before its servo pulls, beside the servo's own dead band."""
+        return None
+
+    @property
+    def grows_with_load(self) -> bool:
+        """Whether friction depends on the torque that gears transmit (`loaded`)."""
+        return False
+
+    def loaded(
+        self, motor: Float[Array, " n"], outside: Float[Array, " n"], qd: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """Dry friction, ≥ 0, under the torque of the motor and that of everything outside the joint."""
+        return jnp.zeros_like(qd)
+
+    @property
+    def lead(self) -> Float[Array, " n"] | None:
+        """Seconds by which commands are led ahead by their own rate; roll-outs apply it."""
+        return None
 
     @property
     def delay(self) -> Float[Array, " n"]:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from diffnea.actuators.base import ENERGY_CLASSES, AbstractActuator, EnergyClass, Quantity, Resistance
+from diffnea.actuators.position_loop import PositionLoop
 
 
 @final
@@ -43,6 +44,38 @@ class Combined(AbstractActuator):
     @property
     def most_delay(self) -> int:
         return sum(part.most_delay for part in self.parts)
+
+    @property
+    def loop(self) -> PositionLoop | None:
+        for part in self.parts:
+            if part.loop is not None:
+                several = [each for each in (part.loop.slack, self.slack) if each is not None]
+                return part.loop._replace(slack=sum(several[1:], several[0]) if several else None)
+        return None
+
+    @property
+    def inner_steps(self) -> int:
+        return max(part.inner_steps for part in self.parts)
+
+    @property
+    def slack(self) -> Float[Array, " n"] | None:
+        several = [part.slack for part in self.parts if part.slack is not None]
+        return sum(several[1:], several[0]) if several else None
+
+    @property
+    def grows_with_load(self) -> bool:
+        return any(part.grows_with_load for part in self.parts)
+
+    def loaded(
+        self, motor: Float[Array, " n"], outside: Float[Array, " n"], qd: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        several = [part.loaded(motor, outside, qd) for part in self.parts if part.grows_with_load]
+        return sum(several, jnp.zeros_like(qd))
+
+    @property
+    def lead(self) -> Float[Array, " n"] | None:
+        several = [part.lead for part in self.parts if part.lead is not None]
+        return sum(several[1:], several[0]) if several else None
 
     def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         for part in self.parts:

@@ -1,7 +1,7 @@
 """Actuators by name: `make("motor+stribeck", 2)`, and with starts taken from a robot."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from diffnea.actuators.friction import Coulomb, Grease, Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
 from diffnea.actuators.offset import Offset
 from diffnea.actuators.ripple import Ripple
+from diffnea.actuators.servo import Lead, Load, Play, Servo
 from diffnea.robot import Robot
 
 # The supply of a motor that nothing else is known of.
@@ -34,7 +35,13 @@ CONTAINS = {
     "stribeck": ("viscous", "coulomb"),
     "nn-torque": ("nn-residual",),
     "offset": ("constant",),
+    "servo": ("motor", "gain", "nn-torque"),
 }
+# Parts that stand for what a servo's goals and gear do.
+OF_SERVOS = ("play", "load", "lead")
+# A servo of which nothing is known: its joint comes to its goal in this time, in s, and rests within this, in rad or m.
+SERVO_LAG = 0.05
+SERVO_BAND = 0.01
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,8 @@ class Sizes:
     depth: int = 2  # hidden layers
     harmonics: int = 3  # of a position-dependent torque
     most_delay: int = 8  # samples
-    shared_delay: bool = True  # one delay for all joints
+    shared_delay: bool | None = None  # one delay for all joints; None: unless they are servos, each read by itself
+    inner_steps: int = 4  # of a servo, for each sample
     saturation: ArrayLike | None = None  # of gain; None: none
     coupled: Sequence[Sequence[float | int]] | None = (
         None  # how motors turn with the joints; None: one with the last two
@@ -97,7 +105,14 @@ def _grease(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Grease:
 
 def _delay(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Delay:
     count = start.num_joints
-    return Delay.of(0.5 if sizes.shared_delay else np.full(count, 0.5), count, sizes.most_delay)
+    return Delay.of(np.full(count, 0.5) if sizes.shared_delay is False else 0.5, count, sizes.most_delay)
+
+
+def _servo(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Servo:
+    """A stiffness whose friction leaves a usual band, and a damping that leaves a usual lag; no limits, which few logs
+    show."""
+    stiffness = np.maximum(np.asarray(start.dry), np.array(start.scales.effort) / 20) / SERVO_BAND
+    return Servo.of(stiffness, SERVO_LAG * stiffness, driven=start.driven, steps=sizes.inner_steps)
 
 
 def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
@@ -140,6 +155,10 @@ BUILDERS: dict[str, Builder] = {
     "constant": lambda start, sizes, key: Offset.none(start.num_joints, 0),
     "ripple": _ripple,
     "coulomb": lambda start, sizes, key: Coulomb.of(start.dry),
+    "servo": _servo,
+    "play": lambda start, sizes, key: Play.of(np.full(start.num_joints, SERVO_BAND / 10)),
+    "load": lambda start, sizes, key: Load.of(np.full(start.num_joints, 0.1), np.full(start.num_joints, 0.1)),
+    "lead": lambda start, sizes, key: Lead.of(np.full(start.num_joints, SERVO_LAG / 10)),
 }
 NAMES = tuple(BUILDERS)
 
@@ -250,6 +269,8 @@ def _build(name: str, start: Start, sizes: Sizes, key: PRNGKeyArray | None) -> A
     keys = jax.random.split(jax.random.key(0) if key is None else key, len(NAMES))
     if sizes.reduction is not None and "ripple" not in parts:
         raise ValueError(f'actuator "{name}": a reduction is for "ripple", which is not among its parts')
+    if sizes.shared_delay is None:
+        sizes = replace(sizes, shared_delay="servo" not in parts)
     made = {part: BUILDERS[part](start, sizes, keys[NAMES.index(part)]) for part in parts}
     ripple, coupling = made.get("ripple"), made.get("coupling")
     if isinstance(ripple, Ripple) and isinstance(coupling, Coupling):
@@ -266,6 +287,11 @@ def _parts(name: str) -> list[str]:
             raise ValueError(f'actuator "{name}": unknown part "{part}"; use {", ".join(NAMES)}, joined by +')
         if parts.count(part) > 1:
             raise ValueError(f'actuator "{name}": part "{part}" is named twice; name it once')
+    for part in parts:
+        if part in OF_SERVOS and "servo" not in parts:
+            raise ValueError(
+                f'actuator "{name}": "{part}" is of a servo\'s goals or gear; add "servo", or leave it out'
+            )
     for whole, piece in [(whole, piece) for whole, pieces in CONTAINS.items() for piece in pieces]:
         if whole in parts and piece in parts:
             raise ValueError(f'actuator "{name}": "{whole}" already contains "{piece}"; leave out "{piece}"')

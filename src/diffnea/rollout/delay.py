@@ -21,3 +21,9 @@ def delayed(u: Float[Array, "time n"], delay: Float[Array, " n"], most: int) -> 
     padded = jnp.concatenate([jnp.broadcast_to(u[:1], (most, u.shape[1])), u])
     shares = weights(delay, most)
     return sum((shares[k][None] * padded[most - k : most - k + count] for k in range(1, most + 1)), shares[0][None] * u)
+
+
+def led(u: Float[Array, "time n"], lead: Float[Array, " n"], dt: Float[Array, ""]) -> Float[Array, "time n"]:
+    """Recorded commands with their own rate `lead` seconds ahead; after the last, there is the last."""
+    rate = jnp.concatenate([jnp.diff(u, axis=0), jnp.zeros_like(u[:1])]) / dt
+    return u + lead[None] * rate

@@ -17,7 +17,7 @@ from diffnea.models import AbstractModel, Model
 from diffnea.rollout import loop
 from diffnea.rollout.arguments import Arguments, checked
 from diffnea.rollout.classical import rk4_step
-from diffnea.rollout.delay import delayed
+from diffnea.rollout.delay import delayed, led
 from diffnea.rollout.safe import safe_step
 
 
@@ -53,6 +53,8 @@ def rollout(
     "rk4" is that method always. Leading axes are batch axes. Differentiable in the model, the start and the commands.
     """
     given = checked(model, q0, qd0, u, dt, integrator, steps)
+    if given.law is not None and isinstance(model, Model) and model.actuator.lead is not None:
+        raise ValueError("rollout: goals that are led ahead must be recorded ones; a law has no next goal to look at")
     step = safe_step if integrator == "auto" and model.energy_class != "unbounded" else rk4_step
     course = _course(step, model, given)
     time = jnp.arange(given.steps, dtype=course.q.dtype) * given.dt
@@ -143,9 +145,11 @@ def _lateness(model: AbstractModel) -> tuple[Array | None, int]:
 def _with_record(step, known, model, dt):
     course = loop.recorded(step, known)
     delay, most = _lateness(model)
+    lead = model.actuator.lead if isinstance(model, Model) else None
 
     def each(q0, qd0, u):
-        q, qd, sound = course(model, q0, qd0, u if delay is None else delayed(u, delay, most), dt)
+        acting = u if delay is None else delayed(u, delay, most)
+        q, qd, sound = course(model, q0, qd0, acting if lead is None else led(acting, lead, dt), dt)
         return loop.Course(q, qd, u, sound)
 
     return each

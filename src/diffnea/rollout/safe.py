@@ -11,6 +11,7 @@ from diffnea.models import Model, constrained, mass
 from diffnea.rollout import sticking
 from diffnea.rollout.balance import level, settle
 from diffnea.rollout.classical import runge_kutta
+from diffnea.rollout.servo import servo_step
 
 # How much of a velocity viscous friction may take in a step, x / (1 + x) with x = dt·λ, until it is integrated
 # implicitly. At x = 2 both methods damp alike: Runge-Kutta's factor is 1 − 2 + 2 − 4/3 + 2/3 = 1/3, the implicit
@@ -22,6 +23,8 @@ def safe_step(
     model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"], dt: Float[Array, ""]
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """The state a time `dt` later under a constant command, of a conserving or bounded model."""
+    if model.actuator.loop is not None:
+        return servo_step(model, q, qd, u, dt)
     if model.energy_class == "conserving":
         return _smooth(model, q, qd, u, dt)
     return _rubbing(model, q, qd, u, dt)

@@ -1,0 +1,233 @@
+"""Servos: position goals in, torque out; play of the gear, friction that grows with its load, and goals led ahead."""
+
+from typing import final
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Role, Stage
+from diffnea.actuators.coefficients import LEAST, per_joint, positive, raw_per_joint
+from diffnea.actuators.drives import Driven, Truths, checked, only
+from diffnea.actuators.position_loop import PositionLoop
+
+
+@final
+class Servo(AbstractActuator):
+    """`τ = clip(kp (g − q) − kd q̇, ±T (1 ∓ q̇ / ω))`, where the command g is a position goal.
+
+    Goals that are held add no energy, beside what is stored between goal and position (`PositionLoop`). `steps` inner
+    steps are made for each sample: position loops are much faster than logs.
+    """
+
+    raw_stiffness: Float[Array, " n"]
+    raw_damping: Float[Array, " n"]
+    raw_dead_band: Float[Array, " n"] | None = None
+    raw_limit: Float[Array, " n"] | None = None
+    raw_speed: Float[Array, " n"] | None = None
+    driven: Driven = eqx.field(static=True, default=None)
+    steps: int = eqx.field(static=True, default=4)
+
+    @classmethod
+    def of(
+        cls,
+        stiffness: ArrayLike,
+        damping: ArrayLike = 0.0,
+        dead_band: ArrayLike | None = None,
+        limit: ArrayLike | None = None,
+        speed: ArrayLike | None = None,
+        driven: Truths = None,
+        num_joints: int | None = None,
+        steps: int = 4,
+    ) -> "Servo":
+        """From kp in N·m/rad, kd in N·m·s/rad, a dead band in rad, T in N·m and ω in rad/s, for all joints or each."""
+        if speed is not None and limit is None:
+            raise ValueError("servo: a speed is given without a limit of the torque; give both")
+        if steps < 1:
+            raise ValueError(f"servo: steps is {steps}; give a whole number from 1 on")
+        count = per_joint("stiffness", stiffness, num_joints).shape[0]
+
+        def raw(name: str, value: ArrayLike | None) -> Float[Array, " n"] | None:
+            return None if value is None else raw_per_joint(name, value, count)
+
+        return cls(
+            raw_per_joint("stiffness", stiffness, count),
+            raw_per_joint("damping", damping, count),
+            raw("dead_band", dead_band),
+            raw("limit", limit),
+            raw("speed", speed),
+            checked(driven, count),
+            int(steps),
+        )
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw_stiffness.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.SERVO
+
+    @property
+    def inner_steps(self) -> int:
+        return self.steps
+
+    @property
+    def stiffness(self) -> Float[Array, " n"]:
+        """kp, in N·m/rad or N/m, 0 where nothing drives the joint."""
+        return only(self.driven, positive(self.raw_stiffness))
+
+    @property
+    def damping(self) -> Float[Array, " n"]:
+        """kd, in N·m·s/rad or N·s/m, 0 where nothing drives the joint."""
+        return only(self.driven, positive(self.raw_damping))
+
+    @property
+    def loop(self) -> PositionLoop:
+        slack, limit, speed = (
+            None if raw is None else LEAST + positive(raw)
+            for raw in (self.raw_dead_band, self.raw_limit, self.raw_speed)
+        )
+        return PositionLoop(self.stiffness, self.damping, slack, limit, speed)
+
+    def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        return only(self.driven, self.loop.torque(u - q, qd))
+
+    def physical(self) -> list[Quantity]:
+        loop = self.loop
+        rows = [
+            Quantity("servo stiffness kp", "N·m/rad", self.stiffness, Role.GAIN, positive=True),
+            Quantity("servo damping kd", "N·m·s/rad", self.damping, Role.FORCE, positive=True),
+        ]
+        if loop.slack is not None:
+            rows.append(Quantity("servo dead band", "rad", loop.slack, positive=True))
+        if loop.limit is not None:
+            rows.append(Quantity("servo torque limit", "N·m", loop.limit, Role.SATURATION, positive=True))
+        if loop.speed is not None:
+            rows.append(Quantity("servo free speed", "rad/s", loop.speed, positive=True))
+        return rows
+
+
+@final
+class Play(AbstractActuator):
+    """Play of a servo's gear: within ±`play` of the goal nothing pulls, beyond it the servo's stiffness does."""
+
+    raw: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, play: ArrayLike, num_joints: int | None = None) -> "Play":
+        """From half the width of the play in rad or m, one for all joints or one for each."""
+        return cls(raw_per_joint("play", play, num_joints))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw.shape[-1]
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.GAIN
+
+    @property
+    def slack(self) -> Float[Array, " n"]:
+        return positive(self.raw)
+
+    def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        play = positive(self.raw)
+        return q + jnp.maximum(u - q - play, jnp.minimum(u - q + play, 0.0))
+
+    def physical(self) -> list[Quantity]:
+        return [Quantity("play of the gear", "rad", positive(self.raw), positive=True)]
+
+
+@final
+class Load(AbstractActuator):
+    """Dry friction that grows with what a servo's gear transmits: `|μ_m τ_m − μ_e τ_e| + μ_s |τ_m − τ_e| exp(−ν q̇²)`.
+
+    τ_m is the servo's torque and τ_e that of everything outside the joint, gravity first (Duclusaud, Passault and
+    others 2025: models M3 to M6 of servos' friction). All coefficients are ≥ 0, so that it only ever opposes motion.
+    """
+
+    raw_motor: Float[Array, " n"]
+    raw_outside: Float[Array, " n"]
+    raw_static: Float[Array, " n"] | None = None
+    raw_shape: Float[Array, " n"] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        motor: ArrayLike,
+        outside: ArrayLike,
+        static: ArrayLike | None = None,
+        shape: ArrayLike = 100.0,
+        num_joints: int | None = None,
+    ) -> "Load":
+        """From μ_m, μ_e, and μ_s and ν where friction at rest is higher, each for all joints or one for each."""
+        counts = {jnp.size(value) for value in (motor, outside, static, shape) if value is not None and jnp.ndim(value)}
+        count = num_joints if num_joints is not None else max(counts, default=1)
+        more = (None, None) if static is None else (raw_per_joint("static", static, count), None)
+        more = more if static is None else (more[0], raw_per_joint("shape", shape, count))
+        return cls(raw_per_joint("motor", motor, count), raw_per_joint("outside", outside, count), *more)
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw_motor.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def grows_with_load(self) -> bool:
+        return True
+
+    def loaded(
+        self, motor: Float[Array, " n"], outside: Float[Array, " n"], qd: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        dry = jnp.abs(positive(self.raw_motor) * motor - positive(self.raw_outside) * outside)
+        if self.raw_static is None or self.raw_shape is None:
+            return dry
+        slow = jnp.exp(-positive(self.raw_shape) * qd**2)
+        return dry + positive(self.raw_static) * jnp.abs(motor - outside) * slow
+
+    def physical(self) -> list[Quantity]:
+        rows = [
+            Quantity("friction by the servo's torque", "1", positive(self.raw_motor), positive=True),
+            Quantity("friction by the load", "1", positive(self.raw_outside), positive=True),
+        ]
+        if self.raw_static is not None and self.raw_shape is not None:
+            rows += [
+                Quantity("static friction by torque", "1", positive(self.raw_static), positive=True),
+                Quantity("speed of its fall", "rad/s", 1 / jnp.sqrt(positive(self.raw_shape)), positive=True),
+            ]
+        return rows
+
+
+@final
+class Lead(AbstractActuator):
+    """Goals led ahead by their own rate, `g + T ġ`: a loop that also follows the goal's velocity, T = kd / kp there."""
+
+    raw: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, lead: ArrayLike, num_joints: int | None = None) -> "Lead":
+        """From T in seconds, one for all joints or one for each."""
+        return cls(raw_per_joint("lead", lead, num_joints))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw.shape[-1]
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.DELAY
+
+    @property
+    def lead(self) -> Float[Array, " n"]:
+        return positive(self.raw)
+
+    def physical(self) -> list[Quantity]:
+        return [Quantity("lead of the goals", "s", self.lead, positive=True)]
