@@ -24,7 +24,7 @@ from recording_files import (
 from scipy.io import savemat
 
 from diffnea.cli.inputs import read_robot
-from diffnea.recordings import Recording, RecordingError, load_recording, load_recordings, save_recording
+from diffnea.recordings import Recording, RecordingError, load_recording, load_recordings, mat5, save_recording
 
 
 @pytest.fixture(scope="module")
@@ -257,3 +257,34 @@ def test_a_joint_beyond_the_numbered_columns_is_not_taken_to_stand_still(tmp_pat
     robot = read_robot("staubli_tx40")
     with pytest.raises(RecordingError, match='no column "q.joint_3".* lock joint_3 joint_4 joint_5 joint_6$'):
         load_recording(tmp_path / "two.npz", robot, {"joints": {robot.joint_names[0]: {"q": "q[1]"}}})
+
+
+def test_comments_before_the_header_are_no_header_unless_only_numbers_follow(tmp_path):
+    path, rows = tmp_path / "run.csv", "".join(f"{k / 10},{k},{k * k}\n" for k in range(20))
+    for head in ("# by a logger, on a Tuesday\n\ntime,q.a,u.a\n", "# by a logger\n# time,q.a,u.a\n", "#time,q.a,u.a\n"):
+        path.write_text(head + rows)
+        found = load_recording(path)
+        assert found.joint_names == ("a",) and len(found) == 20
+        np.testing.assert_array_equal(found.q[:, 0], np.arange(20))
+
+
+def test_mat_files_are_read_as_scipy_reads_them(tmp_path):
+    """Our own reader of version 5 beside scipy's: every kind of number, text, cells and structs, packed or not."""
+    kinds = {
+        f"of_{kind}": np.arange(6).reshape(2, 3).astype(kind) for kind in "f4 f8 i1 u1 i2 u2 i4 u4 i8 u8 ?".split()
+    }
+    content = {
+        **kinds,
+        "word": "für",
+        "struct": {"q": np.eye(3), "inner": {"n": 2.5}},
+        "cell": np.array(["a", "bc"], object),
+    }
+    for packed in (False, True):
+        savemat(tmp_path / "run.mat", content, do_compression=packed)
+        found = mat5.read((tmp_path / "run.mat").read_bytes())
+        for name, value in kinds.items():
+            np.testing.assert_array_equal(found[name], value)
+            assert found[name].dtype == value.dtype
+        assert found["word"] == "für" and found["cell"] == ["a", "bc"]
+        np.testing.assert_array_equal(found["struct"]["q"], np.eye(3))
+        assert found["struct"]["inner"]["n"] == 2.5

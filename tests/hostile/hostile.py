@@ -76,3 +76,13 @@ def damaged(data: bytes, seed: int, changes: int = 8) -> bytes:
     for place in rng.integers(0, len(data), changes):
         broken[place] = rng.integers(256)
     return bytes(broken)
+
+
+def damaged_by(write: Callable[[Path], None], seed: int) -> Callable[[Path], None]:
+    """What a writer writes, with some bytes changed."""
+
+    def damage(path: Path) -> None:
+        write(path)
+        path.write_bytes(damaged(path.read_bytes(), seed))
+
+    return damage

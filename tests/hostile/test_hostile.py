@@ -4,15 +4,18 @@ import re
 import warnings
 from collections import Counter
 
+import hostile_hdf5
+import hostile_recordings
 import hostile_robots
 import pytest
 from hostile import bounded
 
 import diffnea as dn
 from diffnea.errors import DiffneaError
+from diffnea.recordings import load_recordings
 
-CASES = hostile_robots.cases()
-READERS = {"robot": dn.load_robot}
+CASES = [*hostile_robots.cases(), *hostile_recordings.cases(), *hostile_hdf5.cases()]
+READERS = {"robot": dn.load_robot, "recording": load_recordings}
 
 
 def test_the_names_of_cases_differ():

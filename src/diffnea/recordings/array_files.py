@@ -5,14 +5,16 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files
+from diffnea.recordings import mat5
+from diffnea.recordings.mat5 import MOST_DEPTH
 from diffnea.recordings.recording import RecordingError
 from diffnea.recordings.table import Table, from_arrays, optional, readable
 
 
 def npz_tables(path: Path) -> list[Table]:
     """The one table of an NPZ file."""
-    arrays = {}
-    with path.open("rb") as stream, readable("NPZ", "write it with numpy.savez"):
+    with files.opened(path) as stream, readable("NPZ", "write it with numpy.savez"):
         magic = stream.read(6)
         stream.seek(0)
         if magic == b"\x93NUMPY":
@@ -20,8 +22,9 @@ def npz_tables(path: Path) -> list[Table]:
         if magic[:2] != b"PK" and magic[:1] != b"\x80":  # neither an archive nor a pickle, which is refused below
             raise RecordingError("is no NPZ file; write it with numpy.savez")
         try:
-            content = np.load(stream, allow_pickle=False)
-            arrays = {name: content[name] for name in content.files}
+            if magic[:1] == b"\x80":
+                raise ValueError("is a pickle")
+            arrays = files.npz_arrays(stream)
         except ValueError as error:
             if "pickle" not in str(error):
                 raise
@@ -31,9 +34,9 @@ def npz_tables(path: Path) -> list[Table]:
 
 def mat_tables(path: Path) -> list[Table]:
     """The one table of a MAT file; fields of structs are named `struct.field`, cells `cell.0`, `cell.1`, …"""
-    with path.open("rb") as stream:
-        modern = b"MATLAB 7.3" in stream.read(128)
-    content = _read_hdf(path) if modern else _read_mat(path)
+    with files.opened(path) as stream:
+        head = stream.read(128)
+    content = _read_hdf(path) if b"MATLAB 7.3" in head else _read_mat(path, head)
     return [_table(_flatten("", content))]
 
 
@@ -44,27 +47,47 @@ def _table(arrays: dict[str, np.ndarray]) -> Table:
     return from_arrays(numbers, joint_names)
 
 
-def _read_mat(path: Path) -> Any:
+def _read_mat(path: Path, head: bytes) -> Any:
     from scipy.io import loadmat
 
-    with path.open("rb") as stream, readable("MAT", "save it from MATLAB again"):
+    with files.opened(path) as stream, readable("MAT", "save it from MATLAB again"):
+        if mat5.is_mat5(head):
+            return mat5.read(stream.read())
+        if 0 not in head[:4]:  # as version 4 begins, which has no header
+            raise RecordingError("is no MAT file; save it from MATLAB")
         return {key: value for key, value in loadmat(stream, simplify_cells=True).items() if not key.startswith("__")}
 
 
 def _read_hdf(path: Path) -> Any:
     h5py = optional("h5py", path)
     with readable("MAT 7.3", "save it from MATLAB again"), h5py.File(path, "r") as file:
-        return {key: _hdf_value(file[key], file) for key in file if not key.startswith("#")}
+        return _hdf_members(file, file, 0)
 
 
-def _hdf_value(item: Any, file: Any) -> Any:
+def _hdf_members(group: Any, file: Any, depth: int) -> dict[str, Any]:
+    """What a group holds itself; what another file holds is never opened."""
+    if depth > MOST_DEPTH:
+        raise ValueError(f"has more than {MOST_DEPTH} groups within each other")
+    names = [key for key in group if not key.startswith("#")]
+    for key in names:
+        if type(group.get(key, getlink=True)).__name__ != "HardLink":
+            raise RecordingError(f'"{key}" is a link, and may lead to another file; save the numbers themselves')
+    return {key: _hdf_value(group[key], file, depth + 1) for key in names}
+
+
+def _hdf_value(item: Any, file: Any, depth: int) -> Any:
     """MATLAB's value of an HDF5 object: its arrays are stored with their axes reversed."""
     if hasattr(item, "keys"):
-        return {key: _hdf_value(item[key], file) for key in item}
+        return _hdf_members(item, file, depth)
+    if not hasattr(item, "shape"):
+        return None
+    if item.external or item.is_virtual:
+        raise RecordingError(f'"{item.name}" has its numbers in other files; save them in this one')
+    files.check_expansion(item.nbytes, item.id.get_storage_size())
     kind = item.attrs.get("MATLAB_class", b"")
     value = item[()]
-    if kind == b"cell":
-        return [_hdf_value(file[reference], file) for reference in np.asarray(value).T.reshape(-1)]
+    if kind == b"cell" and depth <= MOST_DEPTH:
+        return [_hdf_value(file[reference], file, depth + 1) for reference in np.asarray(value).T.reshape(-1)]
     if kind == b"char":
         return "".join(map(chr, np.asarray(value).T.reshape(-1)))
     return np.asarray(value).T if np.asarray(value).dtype.kind in "fiub" else None

@@ -26,9 +26,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from diffnea import files
 from diffnea.recordings.recording import INPUT_KINDS, RecordingError
 from diffnea.recordings.table import NAMED
 from diffnea.recordings.units import read_calibration
+
+LARGEST = 1 << 22  # bytes of a column map
 
 MAP_KEYS = (
     *("time", "rate", "units", "repair", "measured", "joints", "topic", "command_topic", "episode"),
@@ -73,8 +76,8 @@ def _check_joints(table: Mapping[str, Any], where: str) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return tomllib.loads(files.read(path, LARGEST).decode("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
         raise RecordingError(f"{path}: no column map can be read: {' '.join(str(error).split())}") from None
 
 

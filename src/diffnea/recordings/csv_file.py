@@ -1,19 +1,25 @@
 """CSV logs, plain or gzipped, read in blocks: by pyarrow where it is installed, by numpy elsewhere."""
 
 import gzip
+import io
+import itertools
+import os
 import re
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from diffnea import files
 from diffnea.recordings.recording import RecordingError
 from diffnea.recordings.table import Table
 
 SEPARATORS = (",", ";", "\t")
 BLOCK_ROWS, BLOCK_BYTES = 100_000, 1 << 24
+MOST_HEADER, MOST_COMMENTS = 1 << 24, 10_000  # bytes of a line, and lines, before the numbers
 MISSING = ("", "nan", "NaN", "NAN", "NA", "N/A", "null", "None", "-nan", "#N/A")
 
 
@@ -35,31 +41,79 @@ def tables(path: Path) -> list[Table]:
     return [Table(offered, read, notes=notes)]
 
 
+class _Unpacked(io.RawIOBase):
+    """A gzipped file as it is unpacked, as long as it does not grow beyond all measure."""
+
+    def __init__(self, path: Path):
+        packed = files.opened(path)
+        self._size = os.fstat(packed.fileno()).st_size
+        self._packed, self._stream, self._read = packed, gzip.GzipFile(fileobj=packed), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            count = self._stream.readinto(buffer)
+            self._read += count
+            files.check_expansion(self._read, self._size)
+        except (zlib.error, gzip.BadGzipFile, ValueError) as error:
+            raise RecordingError(f"cannot be unpacked ({error}); pack it again") from None
+        return count
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
+
+
 def _open(path: Path) -> Any:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+    return io.BufferedReader(_Unpacked(path)) if path.suffix.lower() == ".gz" else files.opened(path)
 
 
 def _header(path: Path) -> tuple[str, str, int]:
-    """The header line, its separator, and how many lines to skip to get past it."""
+    """The header line, its separator, and how many lines to skip to get past it.
+
+    It is the first line that is no comment; or, where only numbers follow, the last comment (as numpy writes it).
+    """
+    header, after = "", 0
     with _open(path) as stream:
-        skipped = 0
-        for raw in stream:
-            skipped += 1
-            try:
-                line = raw.decode("utf-8-sig").strip()
-            except UnicodeDecodeError:
-                raise RecordingError("is not UTF-8 text; save it as a CSV in UTF-8") from None
-            if "\0" in line:
-                raise RecordingError("holds binary data or UTF-16 text; save it as a CSV in UTF-8")
-            if line:
+        for skipped, line in _lines(stream):
+            if line and not (header and _is_numbers(line)):
+                header, after = line, skipped
+            if line and not line.startswith("#"):
                 break
-        else:
-            raise RecordingError("is empty; give a header and rows of numbers")
-    separator = max(SEPARATORS, key=line.count)
-    names = line.lstrip("# ").split(separator)
-    if all(re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", name) for name in names):
+    if not header:
+        raise RecordingError("is empty; give a header and rows of numbers")
+    if _is_numbers(header):
         raise RecordingError("starts with numbers; give a header line such as time,q.<joint>,u.<joint>")
-    return line, separator, skipped
+    return header, _separator(header), after
+
+
+def _lines(stream: Any) -> Iterator[tuple[int, str]]:
+    """Lines as text, each with how many there were so far."""
+    for count in itertools.count(1):
+        raw = stream.readline(MOST_HEADER + 1)
+        if not raw:
+            return
+        if count > MOST_COMMENTS:
+            raise RecordingError(f"has more than {MOST_COMMENTS} lines before its numbers; give a header and rows")
+        if len(raw) > MOST_HEADER:
+            raise RecordingError(f"has a line of more than {MOST_HEADER >> 20} MiB; give a header and rows of numbers")
+        try:
+            line = raw.decode("utf-8-sig").strip()
+        except UnicodeDecodeError:
+            raise RecordingError("is not UTF-8 text; save it as a CSV in UTF-8") from None
+        if "\0" in line:
+            raise RecordingError("holds binary data or UTF-16 text; save it as a CSV in UTF-8")
+        yield count, line
+
+
+def _separator(line: str) -> str:
+    return max(SEPARATORS, key=line.count)
+
+
+def _is_numbers(line: str) -> bool:
+    return all(re.fullmatch(r"\s*[-+]?[\d.]+([eE][-+]?\d+)?\s*", word) for word in line.split(_separator(line)))
 
 
 def _by_pyarrow(path: Path, names: Sequence[str], separator: str, skipped: int, wanted: Sequence[str]):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files
 from diffnea.recordings.parquet_files import open_columns, read_columns
 from diffnea.recordings.recording import InputKind, RecordingError
 from diffnea.recordings.table import Table, optional, readable
@@ -69,7 +70,7 @@ def _features(folder: Path) -> dict[str, Any]:
     if path.stat().st_size > LARGEST_INFO:
         raise RecordingError(f"meta/info.json has {path.stat().st_size} bytes; LeRobot writes a few thousand")
     try:
-        info = json.loads(path.read_text("utf-8"))
+        info = json.loads(files.read(path, LARGEST_INFO))
     except (OSError, ValueError, RecursionError) as error:
         said = " ".join(str(error).split())[:120]
         raise RecordingError(f"meta/info.json cannot be read ({said}); give LeRobot's") from None

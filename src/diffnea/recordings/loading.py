@@ -1,6 +1,7 @@
 """Log files → recordings, and recordings → files; the format is told by the file's ending."""
 
 import os
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from diffnea.recordings.columns import Layout, by_names, lay_out
 from diffnea.recordings.goal_times import held_at
 from diffnea.recordings.measured_input import as_held
 from diffnea.recordings.recording import SIGNALS, Recording, RecordingError
-from diffnea.recordings.table import Table
+from diffnea.recordings.table import Table, regular
 from diffnea.robot import Robot
+from diffnea.text import one_line
 
 ENDINGS = (
     ".csv, .csv.gz, .npz, .parquet, .mat, .pt, .json, .mcap, .db3, "
@@ -50,12 +52,13 @@ def load_recordings(
         found = [by_names(table, column_map, joints) for table in _tables(path, column_map, joints)]
         return [_recording(table, path, column_map, joints, _limits(robot)) for table in found]
     except RecordingError as error:
-        text = str(error)
-        raise RecordingError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+        raise RecordingError(f"{path}: {one_line(str(error).removeprefix(f'{path}: '))}") from None
     except EOFError:
         raise RecordingError(f"{path}: is cut off; copy it again") from None
+    except (ArithmeticError, MemoryError, RecursionError, zlib.error) as error:
+        raise RecordingError(f"{path}: cannot be read ({one_line(str(error)) or type(error).__name__})") from error
     except OSError as error:
-        raise RecordingError(f"{path}: cannot be read ({error.strerror or error})") from None
+        raise RecordingError(f"{path}: cannot be read ({one_line(error.strerror or str(error))})") from None
 
 
 def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
@@ -85,7 +88,7 @@ def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | N
         return _folder_tables(path, column_map, joints)
     if ending == ".csv" or path.name.lower().endswith(".csv.gz"):
         return csv_file.tables(path)
-    if path.stat().st_size == 0:
+    if regular(path).stat().st_size == 0:
         raise RecordingError(f"is empty; give a recording ({ENDINGS})")
     readers = {".npz": array_files.npz_tables, ".mat": array_files.mat_tables, ".parquet": parquet_files.tables}
     readers |= {".pt": torch_files.tables}

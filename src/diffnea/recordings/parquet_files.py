@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files
 from diffnea.recordings.recording import RecordingError
-from diffnea.recordings.table import Table, optional, readable
+from diffnea.recordings.table import Table, optional, readable, regular
 
 # Rows of a file: compressed columns may claim more than any memory holds.
 MOST_ROWS = 100_000_000
@@ -23,7 +24,7 @@ def tables(path: Path) -> list[Table]:
 def open_columns(path: Path, parquet: Any) -> tuple[str, ...]:
     """The columns that a file offers; one that claims absurdly many rows is refused."""
     with readable("Parquet", "write it again"):
-        file = parquet.ParquetFile(path)
+        file = parquet.ParquetFile(regular(path))
         if file.metadata.num_rows > MOST_ROWS:
             raise RecordingError(f"{path.name} has {file.metadata.num_rows} rows; split it, {MOST_ROWS} are read")
         return tuple(name for column in file.schema_arrow for name in _column_names(column, file))
@@ -50,7 +51,9 @@ def read_columns(path: Path, sources: Sequence[str], parquet: Any) -> dict[str, 
     plain = {source: source.partition("[")[0] if source.endswith("]") else source for source in sources}
     found: dict[str, list[np.ndarray]] = {source: [] for source in sources}
     with readable("Parquet", "write it again"):
-        for batch in parquet.ParquetFile(path).iter_batches(columns=sorted(set(plain.values()))):
+        file = parquet.ParquetFile(regular(path))
+        files.check_expansion(8 * file.metadata.num_rows * len(sources), path.stat().st_size)
+        for batch in file.iter_batches(columns=sorted(set(plain.values()))):
             for source, column in plain.items():
                 values = batch.column(batch.schema.get_field_index(column))
                 found[source].append(_numbers(values, source))

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files as regular_files
 from diffnea.recordings import cdr
 from diffnea.recordings.bag_commands import Command, choose_command, decode, in_force
 from diffnea.recordings.recording import RecordingError
-from diffnea.recordings.table import Table, from_arrays, optional, readable
+from diffnea.recordings.table import Table, from_arrays, optional, readable, regular
 
 # MCAP's records: kind and length; the head of a message: channel, number, time logged, time published.
 _RECORD, _HEAD = struct.Struct("<BQ"), struct.Struct("<HIQQ")
@@ -149,7 +150,7 @@ class _Mcap:
     def topics(path: Path) -> dict[str, str]:
         """Topics in CDR, with the names of their types."""
         reader = optional("mcap.reader", path)
-        with readable("MCAP", "repair it (mcap recover)"), path.open("rb") as stream:
+        with readable("MCAP", "repair it (mcap recover)"), regular_files.opened(path) as stream:
             summary = reader.make_reader(stream).get_summary()
         if summary is None:
             raise RecordingError("has no summary: it was cut off; repair it (mcap recover)")
@@ -165,10 +166,11 @@ class _Mcap:
         """
         reader = optional("mcap.stream_reader", path)
         names: dict[int, str] = {}
-        with readable("MCAP", "repair it (mcap recover)"), path.open("rb") as stream:
+        with readable("MCAP", "repair it (mcap recover)"), regular_files.opened(path) as stream:
             for record in reader.StreamReader(stream, emit_chunks=True).records:
                 kind = type(record).__name__
                 if kind == "Chunk":
+                    regular_files.check_expansion(record.uncompressed_size, len(record.data))
                     inside, size = reader.get_chunk_data_stream(record, validate_crc=True)
                     for channel, logged, data in _Mcap._unpack(inside.read(size), names):
                         if names.get(channel) in topics:
@@ -200,8 +202,8 @@ class _Sqlite:
     @staticmethod
     def topics(path: Path) -> dict[str, str]:
         """Topics in CDR, with the names of their types."""
-        rows = _Sqlite._query(path, "SELECT name, type, serialization_format FROM topics")
-        return {name: kind for name, kind, encoding in rows if encoding == "cdr"}
+        rows = _Sqlite._query(path, "SELECT name, type, serialization_format FROM topics LIMIT 10000")
+        return {str(name): str(kind) for name, kind, encoding in rows if encoding == "cdr"}
 
     @staticmethod
     def messages(path: Path, topics: Sequence[str]) -> Iterator[tuple[str, int, bytes]]:
@@ -211,12 +213,19 @@ class _Sqlite:
             "SELECT topics.name, messages.timestamp, messages.data FROM messages JOIN topics "
             f"ON messages.topic_id = topics.id WHERE topics.name IN ({places}) ORDER BY messages.timestamp, messages.id"
         )
-        yield from _Sqlite._query(path, query, topics)
+        for name, logged, data in _Sqlite._query(path, query, topics):
+            if not isinstance(logged, int) or not isinstance(data, bytes):
+                raise RecordingError(f"{name} has a message whose time or content is a {type(data).__name__}")
+            yield name, logged, data
 
     @staticmethod
     def _query(path: Path, query: str, values: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
         with readable("a ROS 2 bag", "record it again"):
-            with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            with closing(sqlite3.connect(f"{regular(path).resolve().as_uri()}?mode=ro", uri=True)) as database:
+                database.execute("PRAGMA trusted_schema = OFF")  # the file's own functions are not run
+                kinds = database.execute("SELECT type FROM sqlite_master WHERE name IN ('topics', 'messages')")
+                if any(kind != "table" for (kind,) in kinds):
+                    raise RecordingError("has a view in the place of a table; record it again")
                 yield from database.execute(query, tuple(values))
 
 

@@ -1,6 +1,7 @@
 """A log as named columns: what every reader offers, whatever the file."""
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files
 from diffnea.recordings.recording import SIGNALS, RecordingError
+from diffnea.text import one_line
 
 # Signals of a joint by the names that columns have: goals are inputs of another kind.
 NAMED = (*SIGNALS, "goal")
@@ -26,6 +29,12 @@ class Table:
     read: Callable[[Sequence[str]], dict[str, np.ndarray]]
     label: str | None = None  # which part of the file it is, where there are several
     notes: tuple[str, ...] = field(default=())
+
+
+def regular(path: Path) -> Path:
+    """The same where it is a regular file, for libraries that open it themselves; OSError otherwise."""
+    files.opened(path).close()
+    return path
 
 
 def optional(module: str, path: Path) -> Any:
@@ -47,13 +56,16 @@ def readable(kind: str, advice: str) -> Iterator[None]:
     except (RecordingError, GeneratorExit):
         raise
     except Exception as error:
-        cause = " ".join(str(error).split())[:120] or type(error).__name__
+        cause = one_line(str(error), 120) or type(error).__name__
         raise RecordingError(f"cannot be read as {kind} ({cause}); {advice}") from None
 
 
 def from_arrays(arrays: dict[str, np.ndarray], joint_names: Sequence[str] | None = None, **more: Any) -> Table:
     """A table of arrays in memory: one-dimensional ones are columns, those of two dimensions have several."""
     columns: dict[str, Callable[[], np.ndarray]] = {}
+    twice = [name for name, times in Counter(joint_names or ()).items() if times > 1]
+    if twice:
+        raise RecordingError(f'two joints are named "{twice[0]}"; give each joint its own name')
     rows, goals = _row_count(arrays), arrays["goal_time"].size if "goal_time" in arrays else None
     for name, given in arrays.items():
         array: Any = given

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from diffnea import files
 from diffnea.recordings.recording import RecordingError
 
 DEGREE = math.pi / 180
@@ -90,7 +91,7 @@ def read_calibration(path: Path) -> dict[str, Range]:
     try:
         if path.stat().st_size > LARGEST_CALIBRATION:
             raise RecordingError(f"calibration {path}: has {path.stat().st_size} bytes; give LeRobot's JSON file")
-        content = json.loads(path.read_text("utf-8"))
+        content = json.loads(files.read(path, LARGEST_CALIBRATION))
     except (OSError, ValueError, RecursionError) as error:
         if isinstance(error, RecordingError):
             raise
