@@ -8,7 +8,6 @@ import jax
 import numpy as np
 
 import diffnea as dn
-from diffnea.recordings import save_recording
 
 jax.config.update("jax_enable_x64", True)
 
@@ -27,13 +26,15 @@ def record(model, seed: int) -> dn.Recording:
 
 def main() -> None:
     robot = dn.systems.cartpole().robot  # your own: dn.load_robot("cartpole.urdf")
-    heavier = replace(robot, inertia=replace(robot.inertia, mass=robot.inertia.mass * 1.3), damping=robot.damping * 1.5)
+    heavier = replace(robot, damping=robot.damping * 1.5)
+    for link, mass in zip(robot.link_names, robot.inertia.mass, strict=True):
+        heavier = heavier.replace(link=link, mass=1.3 * mass)
     truth = dn.Model(heavier, dn.actuators.Viscous.of(heavier.damping))
 
     with tempfile.TemporaryDirectory() as folder:
         logs = [Path(folder) / "one.csv", Path(folder) / "two.csv"]
         for seed, log in enumerate(logs):
-            save_recording(record(truth, seed), log)
+            dn.save_recording(record(truth, seed), log)
 
         fit = dn.fit(
             robot,

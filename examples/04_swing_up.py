@@ -1,5 +1,8 @@
 """Learn a cartpole in MuJoCo from noisy recordings, then swing it up and balance it with the learned model alone."""
 
+# pyright: reportAttributeAccessIssue=false
+# (MuJoCo's Python module has no type information)
+
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +23,9 @@ UPRIGHT = np.array([0.0, np.pi])
 
 def machine(robot: dn.Robot) -> mujoco.MjModel:
     """The real machine, which here is a MuJoCo model: heavier than its data sheet, and with dry friction."""
-    mass = robot.inertia.mass * jnp.array([1.6, 1.0])
+    cart = robot.link_names[0]
     truth = replace(
-        robot,
-        inertia=replace(robot.inertia, mass=mass),
+        robot.replace(link=cart, mass=1.6 * robot.inertia.mass[0]),
         damping=robot.damping * jnp.array([0.6, 0.5]),
         friction=jnp.array([0.6, 1e-3]),
     )
@@ -60,24 +62,20 @@ def record(machine: mujoco.MjModel, seed: int, names: tuple[str, ...]) -> dn.Rec
 
 def balance(model: dn.Model) -> np.ndarray:
     """Feedback gains around upright: LQR on the learned model's own slopes."""
-
-    def acceleration(x, force):
-        return model(x[:2], x[2:], jnp.stack([force, jnp.zeros_like(force)]))
-
-    x, force = jnp.concatenate([jnp.asarray(UPRIGHT), jnp.zeros(2)]), jnp.zeros(())
-    slopes, push = jax.jacfwd(acceleration, (0, 1))(x, force)
-    A = np.block([[np.zeros((2, 2)), np.eye(2)], [np.asarray(slopes)]])
-    B = np.concatenate([np.zeros(2), np.asarray(push)])[:, None]
+    A, B = (np.asarray(each) for each in model.linearise(UPRIGHT, np.zeros(2), np.zeros(2)))
+    B = B[:, :1]  # only the cart is driven
     P = solve_continuous_are(A, B, np.diag([20.0, 50.0, 1.0, 1.0]), np.eye(1) * 0.1)
     return (10 * B.T @ P)[0]
 
 
 def controller(model: dn.Model, nominal: dn.systems.SwingUp):
     """Pump energy by the learned equations of motion, and hold the pole once it is up."""
-    robot = replace(model.robot, damping=model.actuator.viscous)
+    friction = model.actuator
+    assert isinstance(friction, dn.actuators.Stribeck)
+    robot = replace(model.robot, damping=friction.viscous)
     swing = replace(nominal, robot=robot, limit=jnp.asarray(20.0), pumping=jnp.asarray(1e9))
     pump, gains = jax.jit(lambda t, q, qd: swing(t, q, qd)), balance(model)
-    dry = float(model.actuator.kinetic[0])
+    dry = float(friction.kinetic[0])
 
     def law(t, q, qd):
         angle = (q[1] - np.pi + np.pi) % (2 * np.pi) - np.pi
@@ -95,9 +93,11 @@ def main() -> None:
     robot, real = system.robot, machine(system.robot)
     recordings = [record(real, seed, robot.joint_names) for seed in range(3)]
     fit = dn.fit(robot, recordings, learn=("inertia",), actuator="stribeck")
+    learned = fit.model
+    assert isinstance(learned, dn.Model)
     print(f"{fit.verdict.status}: {fit.verdict.reasons[0]}")
 
-    for name, model in (("learned", fit.model), ("data sheet", dn.Model(robot, stated(robot)))):
+    for name, model in (("learned", learned), ("data sheet", dn.Model(robot, stated(robot)))):
         q, _, _ = run(real, controller(model, system.swing_up), 12.0, [0.0, 0.05])
         angle = np.abs((q[:, 1] - np.pi + np.pi) % (2 * np.pi) - np.pi)
         up = angle < 0.1

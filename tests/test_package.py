@@ -95,3 +95,12 @@ def test_wrong_types_are_refused_in_one_line_and_lists_are_taken():
     from importlib.metadata import version
 
     assert _python("-c", WRONG_TYPES) == f"(2,) {version('diffnea')}\n"
+
+
+def test_a_stranger_s_script_with_each_public_name_runs():
+    import diffnea
+
+    script = Path(__file__).parent / "stranger.py"
+    used = set(re.findall(r"\bdn\.(\w+)", script.read_text()))
+    assert used >= set(diffnea.__all__), set(diffnea.__all__) - used
+    assert diffnea.__version__ in _python(str(script))

@@ -15,17 +15,68 @@ from diffnea.batches import (
     regressor,
 )
 from diffnea.dynamics import Energy
+from diffnea.errors import DiffneaError
 from diffnea.formats import RobotFileError, load_robot, save_robot
 from diffnea.frames import forward_kinematics, jacobian
 from diffnea.identify import Fit, FitFileError, fit, load_fit
 from diffnea.kernels import backends
 from diffnea.models import FeedForward, Model
-from diffnea.recordings import Recording, RecordingError, Samples, load_recording
+from diffnea.recordings import (
+    Recording,
+    RecordingError,
+    Samples,
+    load_recording,
+    load_recordings,
+    save_recording,
+)
 from diffnea.robot import Limits, Robot, Tree
 from diffnea.rollout import Rollout, rollout
 from diffnea.spatial import Inertia, Transform
 
 __version__ = _version("diffnea")
+__all__ = [
+    "DiffneaError",
+    "Energy",
+    "FeedForward",
+    "Fit",
+    "FitFileError",
+    "Inertia",
+    "Limits",
+    "Model",
+    "Recording",
+    "RecordingError",
+    "Robot",
+    "RobotFileError",
+    "Rollout",
+    "Samples",
+    "Transform",
+    "Tree",
+    "actuators",
+    "backends",
+    "bias_torque",
+    "coriolis_matrix",
+    "energy",
+    "fit",
+    "forward_dynamics",
+    "forward_kinematics",
+    "gravity_torque",
+    "inertial_parameters",
+    "inverse_dynamics",
+    "jacobian",
+    "load_fit",
+    "load_recording",
+    "load_recordings",
+    "load_robot",
+    "make_env",
+    "mass_matrix",
+    "parameters",
+    "recordings",
+    "regressor",
+    "rollout",
+    "save_recording",
+    "save_robot",
+    "systems",
+]
 
 
 def make_env(model, **options):

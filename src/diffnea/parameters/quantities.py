@@ -17,7 +17,8 @@ _OF_LINK = (
     *((f"inertia {axes}", "kg·m²") for axes in ("xx", "xy", "yy", "xz", "yz", "zz")),
 )
 _OF_JOINT = (*((f"translation {axis}", "m") for axis in "xyz"), *((angle, "rad") for angle in ("roll", "pitch", "yaw")))
-_ROWS, _COLUMNS = np.array([0, 0, 1, 0, 1, 2]), np.array([0, 1, 1, 2, 2, 2])
+# Where xx, xy, yy, xz, yz, zz stand; int32, as in `spatial`: JAX keeps index arrays between calls of either precision.
+_ROWS, _COLUMNS = np.array([0, 0, 1, 0, 1, 2], np.int32), np.array([0, 1, 1, 2, 2, 2], np.int32)
 
 
 class Quantity(NamedTuple):
