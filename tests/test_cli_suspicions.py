@@ -14,7 +14,7 @@ ROBOT = read_robot("staubli_tx40")  # with limits at every joint
 
 def recording(scale=1.0, dt=0.01, count=50, offset=0.0):
     q = offset * (np.arange(6) == 2) + scale * np.sin(np.linspace(0, 5, count))[:, None] * np.full(6, 0.5)
-    return dn.Recording(time=dt * np.arange(count), q=q, u=q, joint_names=ROBOT.joint_names)
+    return dn.Recording(time=dt * np.arange(count), q=q, u=np.ones_like(q), joint_names=ROBOT.joint_names)
 
 
 @pytest.mark.parametrize(

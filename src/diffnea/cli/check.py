@@ -9,13 +9,14 @@ from tyro.conf import Positional
 from diffnea import files, identify, report
 from diffnea.cli import inputs, outputs
 from diffnea.cli.simulate import stated_friction
-from diffnea.cli.suspicions import far_outside, suspicions
+from diffnea.cli.suspicions import suspicions
 from diffnea.cli.words import check_in_words
 from diffnea.excitation import foretold
 from diffnea.excitation.choosing import AUTO
 from diffnea.excitation.forecast import Foretold
 from diffnea.identify.payload import Payload
 from diffnea.recordings import Diagnosis, LimitContact, Recording, diagnose, limit_contacts
+from diffnea.recordings.unit_signs import far_outside
 from diffnea.robot import Robot
 
 # A joint whose accelerations are less than this many times their noise tells little of its inertia.
@@ -46,6 +47,9 @@ class Check:
     """A TOML file that says which columns of the logs are what."""
     measured: bool = False
     """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
+
+    goals: bool = False
+    """The logs' inputs are position goals of servos, in the units of positions."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     out: str | None = None
@@ -63,7 +67,7 @@ class Check:
             outputs.check_file(self.out)
         begun = inputs.read_start(self.robot, self.lock)
         robot = begun.robot
-        data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
+        data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
             diagnoses = [diagnose(recording) for recording in data]
             (choice, told), payload = self._told(begun, data)

@@ -45,6 +45,9 @@ class Excite:
     """A TOML file that says which columns of the recordings are what."""
     measured: bool = False
     """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
+
+    goals: bool = False
+    """The logs' inputs are position goals of servos, in the units of positions."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); as a gripper on an arm."""
     seed: int = 0
@@ -62,9 +65,8 @@ class Excite:
         inputs.double_precision()
         outputs.check_recording(self.out)
         robot = inputs.read_robot(self.robot, lock=self.lock)
-        recorded = (
-            inputs.read_recordings(self.recordings, robot, self.columns, self.measured) if self.recordings else []
-        )
+        told = self.columns, self.measured, self.goals
+        recorded = inputs.read_recordings(self.recordings, robot, *told) if self.recordings else []
         with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json):
             choice = chosen(robot, recorded, inputs.parts_to_learn(self.learn), self.actuator, "torque", self.seed)
             task: dict[str, Any] = {"learn": choice.learn, "actuator": choice.actuator}

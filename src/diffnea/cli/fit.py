@@ -60,6 +60,9 @@ class Fit:
     """A TOML file that says which columns of the logs are what."""
     measured: bool = False
     """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
+
+    goals: bool = False
+    """The logs' inputs are position goals of servos, in the units of positions."""
     lock: tuple[str, ...] = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
     robust: bool = False
@@ -81,8 +84,8 @@ class Fit:
         began = time.perf_counter()
         begun = inputs.read_start(self.robot, self.lock)
         robot = begun.robot
-        data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured)
-        test = inputs.read_recordings(self.test, robot, self.columns, self.measured) if self.test else None
+        data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
+        test = inputs.read_recordings(self.test, robot, self.columns, self.measured, self.goals) if self.test else None
         learn, actuator = self._chosen(begun.fit is not None)
         samples = sum(map(len, data))
         with inputs.watching(f"learning {robot.name} from {count(samples, 'sample')}", self.json) as watch:

@@ -88,7 +88,7 @@ def _held(lock: Sequence[str]) -> dict[str, float | None]:
 
 
 def read_recordings(
-    names: Sequence[str], robot: Robot, columns: str | None = None, measured: bool = False
+    names: Sequence[str], robot: Robot, columns: str | None = None, measured: bool = False, goals: bool = False
 ) -> list[Recording]:
     """Recordings from files, or of a public data set as "quanser_cartpole:train", ":test" or ":all"."""
     if not names:
@@ -100,7 +100,8 @@ def read_recordings(
             here = _public(data, part or "all", robot)
             here = [as_held(each) for each in here] if measured else here
         else:
-            here = load_recordings(name, robot, {**read_map(columns), "measured": True} if measured else columns)
+            said = ({"measured": True} if measured else {}) | ({"input": "goal"} if goals else {})
+            here = load_recordings(name, robot, {**read_map(columns), **said} if said else columns)
         longest = max(map(len, here), default=0)  # of many episodes some may be short
         if longest < FEWEST:
             raise RecordingError(f"{name}: has {count(longest, 'sample')}; give at least {FEWEST}")

@@ -161,6 +161,9 @@ def _check_positions(table: Table, joints: Sequence[str], mapped: Mapping[str, A
             "" if len(lacking) == len(joints) else f"; or hold what was not recorded still: lock {' '.join(lacking)}"
         )
         near = _nearest(named, table.names)
+        logged = [name[2:] for name in table.names if name.startswith("q.")]
+        if len(lacking) == len(joints) == len(logged):  # all there, under other names
+            still = f"; or, if {_some(logged)} are in this order {_some(joints)}, say so: names = {list(joints)}"
         raise RecordingError(f'no column "{named}"{near}; found {_some(table.names)}; name it in a column map{still}')
 
 
