@@ -79,4 +79,5 @@ def linearised_at_start(free: Unknowns, tracks: Sequence[Track], loss: str) -> L
     rows = equations(tracks, late(free), weight)
     run = minimise(problem(loss, free, rows, 1), free.start[None], ITERATIONS)
     best = run.theta[0] if np.isfinite(run.loss[0]) else free.start
-    return replace(linearised(free, rows, free.start, loss), residuals=linearised(free, rows, best, loss).residuals)
+    left = linearised(free, rows, best, loss).residuals
+    return replace(linearised(free, rows, free.start, loss), residuals=left, redrawn=None)

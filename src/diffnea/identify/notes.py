@@ -46,6 +46,8 @@ SENTENCES: dict[str, str] = {
     "unknown-at-most": "{subject}: at most {upper:.3g} {unit}, and it may be zero",
     "unknown-static-friction": "static friction of {subject}: at least {lower:.3g} {unit}, the kinetic one; these "
     "recordings show no peak at low speed, and a narrow one would not be seen",
+    "unknown-static-top": "static friction of {subject}: at least {lower:.3g} {unit}; friction rises at low speed, but "
+    "no motion is slow enough to see how far",
     "unknown-stribeck-velocity": "Stribeck velocity of {subject}: friction shows no peak at low speed in these "
     "recordings",
     "unknown-network": "{count} directions in the weights of networks: these recordings do not tell them apart",
@@ -174,6 +176,7 @@ OTHER_RECORDINGS = frozenset(
         "unknown-too-wide",
         "unknown-at-most",
         "unknown-static-friction",
+        "unknown-static-top",
         "unknown-stribeck-velocity",
         "unknown-network",
     }

@@ -111,6 +111,8 @@ class DetermineOptions:
     fewest_cosines: int = 4
     # Correlations of stationary noise count up to this many memories, less and less.
     trusted_memories: float = 4.0
+    # Pairs of draws that show what noise of positions does to estimates: it is then known to some 10 %.
+    noise_pairs: int = 6
     # A quantity is determined when what is not moves it by less than this share of its standard deviation.
     leak: float = 0.3
 

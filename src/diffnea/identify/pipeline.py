@@ -1,6 +1,6 @@
 """How a fit runs, in five stages: prepare the data, pose the problem, solve it, determine what it tells, judge it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea import parameters
-from diffnea.identify.determine.findings import knowledge, linearised
+from diffnea.identify.determine.findings import knowledge, linearised, with_motion
 from diffnea.identify.determine.restart import restarted
 from diffnea.identify.friction.prandtl import known as with_ways
 from diffnea.identify.friction.prandtl_fit import slipping
@@ -21,9 +21,10 @@ from diffnea.identify.judge.verdict import ACCEPTED, another_robot, judge
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.preparation_notes import about_data, still_joints
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Split, Track, batch, equations
+from diffnea.identify.problem.tracks import Split, batch, equations, spread_of
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage
@@ -113,10 +114,7 @@ class Plan:
         problems = self._problems(free, parts)
         if problems:
             return self._fit(free, parts, before, _Outcome(before, float("nan"), Status.NOT_FINITE), problems)
-        weight = scales("torque" if asked.method == "linear" else asked.loss, before, parts.fitted)
-        parts = self._with_past(parts, before, weight)
-        if asked.loss != "trajectory" and isinstance(asked.given, Robot):
-            parts = without_reversals(parts, before, asked.loss, free.size, asked.options.problem)
+        parts, weight = self._posed(free, parts, before)
         if asked.method == "linear":
             return self._fit(free, parts, before, self._regressed(free, parts, before, weight), [])
         with stage("searching"):
@@ -127,6 +125,15 @@ class Plan:
         if asked.loss != "trajectory" and isinstance(asked.given, Robot):
             found = self._restarted(free, found)
         return self._fit(free, parts, before, self._improved(free, parts, found), [])
+
+    def _posed(self, free: Unknowns, parts: Split, before: Any) -> tuple[Split, np.ndarray]:
+        """The data as the loss needs them, and what residuals are multiplied with."""
+        asked = self.request
+        weight = scales("torque" if asked.method == "linear" else asked.loss, before, parts.fitted)
+        parts = self._with_past(parts, before, weight)
+        if asked.loss != "trajectory" and isinstance(asked.given, Robot):
+            parts = without_reversals(parts, before, asked.loss, free.size, asked.options.problem)
+        return parts, weight
 
     def _restarted(self, free: Unknowns, found: multistart.Found) -> multistart.Found:
         """Once more from the friction that profiles prefer, where that is as good."""
@@ -161,7 +168,7 @@ class Plan:
         if rows < LEAST_ROWS * free.size:
             need = -(-LEAST_ROWS * free.size // joints)
             problems.append(note("too-few-samples", samples=rows // joints, size=free.size, need=need))
-        spreads = [_all(parts, key).std(0) for key in ("q", "qd")]
+        spreads = [np.concatenate([getattr(t, key) for t in parts.fitted]).std(0) for key in ("q", "qd")]
         if all(np.all(spread <= 1e-12) for spread in spreads):
             problems.append(note("nothing-moves"))
         noisy = max((track.noise for track in parts.fitted), default=0.0)
@@ -238,9 +245,22 @@ class Plan:
                 )
         found = replace(found, theta=settled(found.theta, free))
         model = free.model(jnp.asarray(found.theta))
-        problem = problem or partial(linearised, free, found.rows, found.theta, loss)
+        if problem is None:
+            problem = partial(linearised, free, found.rows, found.theta, loss)
+        else:
+            problem = partial(
+                with_motion, problem, free, found.rows, partial(self._equations, free, parts, found.theta)
+            )
         status = Status.CONVERGED if found.converged else Status.STOPPED_EARLY
         return _Outcome(model, found.loss, status, found.history, found.notes, problem)
+
+    def _equations(self, free: Unknowns, parts: Split, theta: np.ndarray) -> Linearised:
+        """The torque equations of the data, solved from where trajectories ended: friction is profiled by them."""
+        plan = replace(self, request=replace(self.request, loss="torque"))
+        posed, weight = plan._posed(free, parts, free.model(jnp.asarray(theta)))
+        found = multistart.by_least_squares(replace(plan._task(free, posed, weight), starts=theta[None]))
+        found = plan._restarted(free, found) if found.finite else replace(found, theta=theta)
+        return linearised(free, found.rows, found.theta, "torque")
 
     def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: _Outcome, problems: list[Note]) -> Fit:
         asked, spread = self.request, spread_of(parts.fitted)
@@ -250,7 +270,7 @@ class Plan:
                 outcome.model, before, parts, spread, asked.compares_torques, known, asked.options.judge
             )
             stopped = [note("search-stopped")] if outcome.status is Status.STOPPED_EARLY else []
-            notes = (*stopped, *_still(parts, asked.joint_names))
+            notes = (*stopped, *still_joints(parts, asked.joint_names))
             strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
             verdict = judge(metrics, judged, asked.joint_names, problems, notes, strange)
             if verdict != ACCEPTED and isinstance(asked.given, Robot):
@@ -274,27 +294,3 @@ class Plan:
             options=asked.options,
             outcome=outcome.status,
         )
-
-
-def _all(parts: Split, key: str) -> np.ndarray:
-    return np.concatenate([getattr(track, key) for track in parts.fitted])
-
-
-def spread_of(tracks: Sequence[Track]) -> np.ndarray:
-    """How far each joint moves: the standard deviation of its position, or of all joints' where it stands still."""
-    each = np.concatenate([track.q for track in tracks]).std(0)
-    return np.where(each > 1e-9 * each.max(initial=0.0), each, each.max(initial=0.0) or 1.0)
-
-
-def _still(parts: Split, names: Sequence[str]) -> list[Note]:
-    """Joints that the fitted data say nothing of."""
-    moved = np.ptp(_all(parts, "q"), axis=0) > 0
-    return [note("still", name) for name, moves in zip(names, moved, strict=True) if not moves]
-
-
-def about_data(given: Robot | FeedForward, parts: Split) -> tuple[Note, ...]:
-    """What was done to robot and data before the fit."""
-    locked = given.source.locked if isinstance(given, Robot) and given.source is not None else ()
-    words = ", ".join(f"{name} at {value:g}" for name, value in locked)
-    held = (note("locked", said=words),) if locked else ()
-    return (*held, *parts.notes, *parts.said, note("kept-back", said=parts.kept_back))

@@ -12,6 +12,7 @@ from diffnea.identify.determine.covariance import Noise, noise, uncertainty
 from diffnea.identify.determine.friction_profile import profiles_of
 from diffnea.identify.determine.quantities import Parts, quantities
 from diffnea.identify.determine.ratios import divided, fixed_scale, reference_force
+from diffnea.identify.determine.regressor_noise import bias
 from diffnea.identify.determine.structure import structural_jacobian
 from diffnea.identify.determine.view import View
 from diffnea.identify.options import DetermineOptions
@@ -56,7 +57,8 @@ def _plain_view(problem: Linearised) -> View:
     coordinates = plain_coordinates(problem.theta, problem.labels)
     exact = _EXACT[str(jnp.asarray(problem.theta).dtype)]
     found = unscaled(echelon(problem.jacobian * coordinates.scales, exact), coordinates.scales)
-    return View(coordinates, problem.jacobian[:, list(found.independent)], found, exact)
+    steps = np.eye(len(problem.theta))[:, list(found.independent)]
+    return View(coordinates, problem.jacobian @ steps, steps, found, exact)
 
 
 def _physical_view(problem: Linearised, model: Model) -> View:
@@ -78,11 +80,12 @@ def _physical_view(problem: Linearised, model: Model) -> View:
         coordinates, change = divided(coordinates, reference)
         rows = rows @ change
         structure = unscaled(echelon(rows * coordinates.scales, exact), coordinates.scales)
-    return View(coordinates, _in_sums(problem, coordinates, structure), structure, exact, reference, why, fixed)
+    steps = _steps(coordinates, structure)
+    return View(coordinates, problem.jacobian @ steps, steps, structure, exact, reference, why, fixed)
 
 
-def _in_sums(problem: Linearised, coordinates: Coordinates, structure: Echelon) -> np.ndarray:
-    """The Jacobian in the structure's sums: `J = J_sums ∂sums/∂θ`.
+def _steps(coordinates: Coordinates, structure: Echelon) -> np.ndarray:
+    """∂θ/∂sums, so that the Jacobian in the structure's sums is `J ∂θ/∂sums`.
 
     A body without extent in some direction makes ∂θ/∂x large, but what it makes so enters no sum.
     """
@@ -90,7 +93,7 @@ def _in_sums(problem: Linearised, coordinates: Coordinates, structure: Echelon) 
     left, right = (np.linalg.norm(slopes, axis=axis) for axis in (1, 0))
     left[left == 0], right[right == 0] = 1.0, 1.0
     inverse = np.linalg.pinv(slopes / left[:, None] / right, rcond=1e-10) / right[:, None] / left
-    return problem.jacobian @ inverse
+    return inverse
 
 
 def _with_late_effects(rows: np.ndarray, jacobian: np.ndarray, coordinates: Coordinates) -> np.ndarray:
@@ -124,11 +127,12 @@ def _estimate(
     own = tuple(view.structure.independent[i] for i in data.independent)
     slopes = view.jacobian[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
-    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options)
+    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options, problem.alike)
     std = spread.std(np.eye(len(own)))[:, None]
     effect = np.abs(data.mixing) * view.sizes[list(data.dependent)]
     data = replace(data, mixing=np.where(effect < options.leak * std, 0.0, data.mixing))
     sums = data.rows @ view.structure.rows
     shares = np.abs(sums) * view.coordinates.scales
     sums = np.where(shares < _SILENT * shares.max(axis=1, keepdims=True, initial=0.0), 0.0, sums)
-    return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread, options.leak)
+    moved = bias(problem, view.steps[:, list(data.independent)], options.noise_pairs)
+    return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread, options.leak, moved)

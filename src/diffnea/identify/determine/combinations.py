@@ -82,6 +82,7 @@ class Estimate:
     own: tuple[int, ...]  # their own columns
     uncertainty: Uncertainty
     leak: float  # what is not determined may move a quantity by this share of its standard deviation
+    bias: Float[np.ndarray, " r"]  # of the sums, by noise in the regressors
 
     def interval(self, value: float, slopes: Float[np.ndarray, " k"], positive: bool = False) -> Interval:
         """By the delta method, of a quantity with these slopes in the coordinates."""
@@ -89,10 +90,11 @@ class Estimate:
         std = float(self.uncertainty.std(weights))
         leak = float(np.linalg.norm((slopes - weights @ self.sums) * self.scales))
         size = float(np.linalg.norm(slopes * self.scales))
-        half = self.uncertainty.quantile() * std
+        half, centre = self.uncertainty.quantile() * std, value - float(weights @ self.bias)
+        lower, upper = min(centre - half, value), max(centre + half, value)
         # What cannot be negative has an interval that ends at zero: as honest, since the truth is not beyond it.
-        lower = max(value - half, 0.0) if positive and value >= 0 else value - half
-        return Interval(value, std, lower, value + half, leak <= max(LEAK * size, self.leak * std))
+        lower = max(lower, 0.0) if positive and value >= 0 else lower
+        return Interval(value, std, lower, upper, leak <= max(LEAK * size, self.leak * std))
 
     @property
     def directions(self) -> Float[np.ndarray, "d p"]:

@@ -6,8 +6,10 @@ and whether or not it changes with the state, and its few cosines are Student's 
 Stock, Watson 2018: HAR inference, recommendations for practice).
 
 Where a short burst of motion carries most of what is known, all slow cosines see it alike, and the fit has set its
-score to zero. So beside them stand what stationary noise of the residuals' own spectrum would do, and what white noise
-of each joint's own variance would; the widest counts.
+score to zero. So beside them stands what stationary noise of the residuals' own spectrum would do; the wider counts.
+
+Windows of one length, rolled out, have errors that last as long as they do. There the noise of a sum of scores is read
+off exchanged residuals: what the errors of each window would have done in the place of every other.
 """
 
 from dataclasses import dataclass
@@ -39,13 +41,12 @@ class Uncertainty:
 
     covariance: Float[np.ndarray, "r r"]
     stationary: Float[np.ndarray, "r r"]  # the same if the noise were stationary
-    white: Float[np.ndarray, "r r"]  # the same if it were white, of one variance a joint
     degrees: float
     root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
 
     def std(self, weights: Float[np.ndarray, "*k r"]) -> Float[np.ndarray, "*k"]:
-        """The standard deviation of weighted sums of the estimates: the largest of the three."""
-        several = self.covariance, self.stationary, self.white
+        """The standard deviation of weighted sums of the estimates: the larger of the two."""
+        several = self.covariance, self.stationary
         found = [np.einsum("...i,ij,...j->...", weights, each, weights) for each in several]
         return np.asarray(np.sqrt(np.max(found, axis=0)))
 
@@ -112,12 +113,21 @@ def uncertainty(
     found: Noise,
     ordered: bool,
     options: DetermineOptions = _DEFAULT,
+    alike: bool = False,
 ) -> Uncertainty:
-    """The covariance of the least-squares estimates whose slopes are `jacobian`, of full rank."""
+    """The covariance of the least-squares estimates whose slopes are `jacobian`, of full rank.
+
+    `alike`: segments are windows of one length, and the noise of each could have been any other's.
+    """
     count = jacobian.shape[1]
     scale = np.linalg.norm(jacobian, axis=0)
     scale[scale == 0] = 1.0
     orthogonal, triangle = np.linalg.qr(jacobian / scale)
+    back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
+    if alike and len(np.unique(segment)) > 1:
+        meat, degrees = _exchanged(orthogonal, residuals, len(np.unique(segment)))
+        covariance = back @ meat @ back.T
+        return Uncertainty(covariance, covariance, degrees, back)
     # A residual is smaller than its noise by its leverage (MacKinnon and White's HC2).
     leverage = np.minimum(np.sum(orthogonal**2, axis=1), 0.9)
     noisy = residuals / np.sqrt(1 - leverage)
@@ -126,14 +136,12 @@ def uncertainty(
     if ordered:
         meat, degrees = _slow(scores, sample, segment, found.memory, options)
     # The fit takes up part of the noise: what is left is smaller than what was there.
-    back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
     taken = found.effective_samples / max(found.effective_samples - count, 1.0)
     reach = options.trusted_memories * found.memory if found.memory > 1 else 1.0
     steady = _stationary(orthogonal, noisy, joint, sample, segment, reach)
-    own = np.bincount(joint, noisy**2) / np.maximum(np.bincount(joint), 1)
-    white = (orthogonal * own[joint][:, None]).T @ orthogonal
-    slow, steady, white = (back @ each @ back.T for each in (meat * taken, steady, white))
-    return Uncertainty(slow, steady, white, degrees, back)
+    slow, steady = (back @ each @ back.T for each in (meat * taken, steady))
+    # Of two estimates the larger: what their own noise would add to the quantile is in it already.
+    return Uncertainty(slow, steady, np.inf, back)
 
 
 def _slow(scores, sample, segment, memory: float, options: DetermineOptions) -> tuple[np.ndarray, float]:
@@ -157,6 +165,20 @@ def _independent(scores, sample, segment) -> tuple[np.ndarray, float]:
     """The same for samples without order: joints of one sample may be correlated, samples are not."""
     sums = np.stack([scores[rows].sum(axis=0) for rows in _groups(segment, sample)])
     return sums.T @ sums, max(float(len(sums) - scores.shape[1]), 1.0)
+
+
+def _exchanged(orthogonal, residuals, windows: int) -> tuple[np.ndarray, float]:
+    """The variance of the sum of scores if the residuals of every window stood in the place of any, `Σ_wv / windows`.
+
+    The fit has taken the share of the noise that its slopes span; as much is added.
+    """
+    each, errors = orthogonal.reshape(windows, -1, orthogonal.shape[1]), residuals.reshape(windows, -1)
+    meat = np.zeros((orthogonal.shape[1],) * 2)
+    for slopes in each:
+        scores = errors @ slopes
+        meat += scores.T @ scores / windows
+    taken = float(np.trace(meat)) / max(float(residuals @ residuals), 1e-300)
+    return meat / max(1 - taken, 0.1), float(windows - 1)
 
 
 def _stationary(orthogonal, noisy, joint, sample, segment, reach: float) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What is known after a fit: the table, the combinations that the data determine, and what they do not tell."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -84,7 +84,15 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
         motion=Motion.of(data),
         torques=_torques(free, data, theta, form.loss) if effect is not None else None,
         effect=effect,
+        redrawn=lambda change: linearised(free, list(map(change, data)), theta, loss),
     )
+
+
+def with_motion(
+    windows: Callable[[], Linearised], free: Unknowns, data: Sequence[Rows], torques: Callable[[], Linearised]
+) -> Linearised:
+    """The problem of windows at its solution, with what the joints did, and the torque equations of the same data."""
+    return replace(windows(), zeros=_zeros(free), curve=curve_places(free), motion=Motion.of(data), torques=torques)
 
 
 def _torques(

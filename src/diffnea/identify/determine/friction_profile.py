@@ -27,6 +27,8 @@ CURVE = (Role.STATIC, Role.KINETIC, Role.STRIBECK_VELOCITY, Role.VISCOUS)
 _SWEEPS, _REFINEMENTS, _POINTS = 5, 5, 6
 # The data refuse an expected law beyond this many thresholds: by chance once in 2000 times (χ² of 11.5).
 _REFUSED = 3
+# At this share of the Stribeck velocity half of the peak is left, √ln 2; so many rows have to be slower.
+_HALF, _SLOW_ROWS = 0.8326, 5
 # Half a 95 % interval of a normal variable, in standard deviations.
 _NORMAL = 1.959964
 
@@ -73,7 +75,19 @@ def friction_profiles(
         rows = zip(grids, curves, found_profiles, strict=True)
         grids = np.array([grid if each.points >= _POINTS else _finer(grid, g) for grid, g, each in rows])
         curves = [int(np.argmin(np.abs(grid - value))) for grid, value in zip(grids, values, strict=True)]
-    return [_without_peak(each) if effect.crowded[each.joint] else each for each in found_profiles]
+    found_profiles = [_without_peak(each) if effect.crowded[each.joint] else each for each in found_profiles]
+    return [each if _reaches_peak(each, problem, effect) else _without_top(each) for each in found_profiles]
+
+
+def _reaches_peak(found: FrictionProfile, problem: Linearised, effect: TorqueEffect) -> bool:
+    """Whether rows are slow enough to see the upper half of the peak, and not its foot alone."""
+    speed = np.abs(effect.seen[problem.joint == found.joint, found.joint])
+    return int(np.sum(speed < _HALF * found.best[Role.STRIBECK_VELOCITY])) >= _SLOW_ROWS
+
+
+def _without_top(found: FrictionProfile) -> FrictionProfile:
+    """From the foot of a peak its height follows by the form of the curve alone: static friction is no less."""
+    return replace(found, intervals=found.intervals | {Role.STATIC: (found.intervals[Role.STATIC][0], np.inf)})
 
 
 def _without_peak(found: FrictionProfile) -> FrictionProfile:

@@ -113,7 +113,8 @@ def _rubbing(parts: Parts) -> tuple[list[Combination], list[Note]]:
             entry, value = entries[i], float(values[i])
             lower, upper = profile.intervals[role]
             if not np.isfinite(upper) or lower <= 0:
-                notes.append(_open(entry, lower, upper))
+                peak = bool(np.isfinite(profile.intervals[Role.STRIBECK_VELOCITY][1]))
+                notes.append(_open(entry, lower, upper, peak))
                 continue
             # A fit that ended elsewhere is no less possible for it.
             lower, upper = min(lower, value), max(upper, value)
@@ -127,10 +128,12 @@ def _coefficient(i: int) -> Callable[[Model], float]:
     return lambda model: float(actuator_vector(model.actuator)[i])
 
 
-def _open(entry: Coordinate, lower: float, upper: float) -> Note:
-    """A bound in words."""
+def _open(entry: Coordinate, lower: float, upper: float, peak: bool) -> Note:
+    """A bound in words; `peak`: friction rises at low speed."""
     if np.isfinite(upper):
         return note("unknown-at-most", f"{entry.symbol} of {entry.owner}", upper=upper, unit=entry.unit)
+    if entry.role is Role.STATIC and peak:
+        return note("unknown-static-top", entry.owner, lower=lower, unit=entry.unit)
     if entry.role is Role.STATIC:
         return note("unknown-static-friction", entry.owner, lower=lower, unit=entry.unit)
     return note("unknown-stribeck-velocity", entry.owner)

@@ -15,6 +15,7 @@ class View:
 
     coordinates: Coordinates
     jacobian: Float[np.ndarray, "rows r"]
+    steps: Float[np.ndarray, "p r"]  # of θ with each of the sums
     structure: Echelon
     exact: float  # what is this close to zero, relative to its size, is rounding
     reference: int | None = None  # what forces are divided by, where their scale is not known

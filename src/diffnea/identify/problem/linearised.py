@@ -57,9 +57,11 @@ class Linearised:
     unpack: Callable[[Float[Array, " p"]], Any]
     learned: tuple[str, ...]  # parts: any of inertia, kinematics, actuator
     dt: float | None
+    alike: bool = False  # segments are windows of one length, and the noise of each could have been any other's
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
     curve: Mapping[Role, Int[np.ndarray, " n"]] = field(default_factory=dict)  # and those of their Stribeck curves
     motion: Motion | None = None
+    redrawn: Callable[[Callable[[Rows], Rows]], "Linearised"] | None = None  # the same with other data
     torques: Callable[[], "Linearised"] | None = None  # the torque equations of the same data, if this has others
     effect: TorqueEffect | None = None  # the data behind it, where torques can be tried on them
 

@@ -85,6 +85,8 @@ class Rows:
     own: Float[np.ndarray, "row n"] | None = None  # weights of torque equations, clear of each joint's own reversals
     crowded: Bool[np.ndarray, " n"] | None = None  # joints whose rows near reversals had to stay
     noise: Float[np.ndarray, " n"] | None = None  # of positions as they were read, its standard deviation
+    density: float = 0.0  # of that noise in a sample of the batch: the share of its variance that smoothing could pass
+    wide: float = 0.0  # the corner to which positions were smoothed, rad a sample of the batch
 
     @property
     def weight(self) -> Float[np.ndarray, "row n"]:

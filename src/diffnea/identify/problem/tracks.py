@@ -88,6 +88,12 @@ class Split:
         return self.test[0].dt is not None
 
 
+def spread_of(tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
+    """How far each joint moves: the standard deviation of its position, or of all joints' where it stands still."""
+    each = np.concatenate([track.q for track in tracks]).std(0)
+    return np.where(each > 1e-9 * each.max(initial=0.0), each, each.max(initial=0.0) or 1.0)
+
+
 Data = Recording | Samples | Sequence[Recording | Samples]
 
 
@@ -257,6 +263,8 @@ def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -
         return None
     lengths = [len(each.q) for each in whole]
     rows = filtered(together(whole), lengths, every * dt, taps)
+    wide = 2 * np.pi * every * dt * max(each.wide for each in little)
+    rows = replace(rows, density=1 / every, wide=wide)
     if all(track.clear is None for track in tracks):
         return rows
 

@@ -59,6 +59,7 @@ class Stage:
             unpack=free.model,
             learned=learned,
             dt=float(np.median(self.problem.shots.dt)),
+            alike=True,
         )
 
 

@@ -1,0 +1,117 @@
+"""Intervals: noise in the regressors, errors that last as long as a window, peaks of which only the foot is seen."""
+
+from dataclasses import replace
+
+import numpy as np
+
+import diffnea as dn
+from diffnea.actuators.base import Role
+from diffnea.identify.determine.covariance import noise, uncertainty
+from diffnea.identify.determine.regressor_noise import bias
+from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.rows import Batch, Rows, filtered, taps_of
+from diffnea.identify.problem.torque_effect import TorqueEffect
+from diffnea.recordings.smoothing import derivatives
+
+ROBOT = dn.systems.furuta().robot
+ANY = dn.Model(ROBOT, dn.actuators.Ideal(2))
+MASS, DT, WIDE, NOISE = 2.0, 0.004, 25.0, 2e-3
+
+
+def slide(seed: int) -> Linearised:
+    """`m q̈ = u` of one joint that slides, its positions read with noise, at the least-squares estimate of m."""
+    rng, time = np.random.default_rng(seed), np.arange(0, 20, DT)
+    rate = 2 * np.pi * np.array([0.3, 0.8, 1.3])
+    q, force = (np.sin(rate * time[:, None] + seed) * factor for factor in (0.4, -0.4 * MASS * rate**2))
+    read = derivatives(q.sum(1) + NOISE * rng.normal(size=len(time)), DT, WIDE)
+    states = [each[:, None] for each in (read.q, read.qd, read.qdd)]
+    taps = taps_of(2 * np.pi * 12 * DT)
+    size = taps.shape[1]
+    kept = slice(0, len(time) // size * size)
+    batch = Batch(*states, force.sum(1)[:, None, None], np.ones((len(time), 1))).take(kept)
+    rows = filtered(batch, [len(batch.q)], DT, taps)
+    return problem(replace(rows, noise=np.array([NOISE]), density=1.0, wide=2 * np.pi * WIDE * DT), None)
+
+
+def low_passed(rows: Rows, values: np.ndarray) -> np.ndarray:
+    assert rows.low_pass is not None
+    blocks, size = rows.low_pass.taps.shape
+    starts = size * np.arange(len(rows.weight))[:, None] + np.arange(blocks * size)
+    return np.einsum("rtk,t->rk", values[starts], rows.low_pass.taps.ravel())
+
+
+def problem(rows: Rows, mass: float | None) -> Linearised:
+    slopes, wanted = (low_passed(rows, each) for each in (rows.batch.qdd, rows.batch.u[:, 0]))
+    kept = rows.weight[:, 0] > 0
+    slopes, wanted = slopes[kept], wanted[kept, 0]
+    mass = float(slopes[:, 0] @ wanted / (slopes[:, 0] @ slopes[:, 0])) if mass is None else mass
+    places = np.zeros(len(wanted), int), np.arange(len(wanted)), np.zeros(len(wanted), int)
+    found = Linearised(
+        np.array([mass]), slopes, mass * slopes[:, 0] - wanted, *places, ("m",), lambda theta: theta, (), rows.dt
+    )
+    effect = TorqueEffect(ANY, "torque", (rows,), (len(rows.weight),))
+    return replace(found, effect=effect, redrawn=lambda change: problem(change(rows), mass))
+
+
+def test_noise_in_the_regressors_is_seen_by_adding_more_of_it():
+    """Noisy accelerations make the mass too small, by far more than chance does; what is found of that is true."""
+    found = [slide(seed) for seed in range(8)]
+    off = np.array([each.theta[0] - MASS for each in found])
+    guessed = np.array([bias(each, np.eye(1), 6)[0] for each in found])
+    assert np.mean(off) < -20 * np.std(off) / np.sqrt(8) < 0 and np.mean(off) < -0.003 * MASS
+    np.testing.assert_allclose(guessed, np.mean(off), rtol=0.25)
+    assert abs(np.mean(off - guessed)) < 0.1 * abs(np.mean(off))
+
+
+def test_noise_is_not_added_where_there_is_none():
+    given = slide(0)
+    assert given.effect is not None
+    rows = replace(given.effect.rows[0], noise=np.zeros(1))
+    assert bias(replace(given, effect=replace(given.effect, rows=(rows,))), np.eye(1), 6) == 0
+    assert bias(replace(given, redrawn=None), np.eye(1), 6) == 0
+
+
+def test_errors_that_last_as_long_as_a_window_are_not_many_independent_ones():
+    """Windows of random walks, beside what repeated data sets do to the same estimates."""
+    rng = np.random.default_rng(0)
+    windows, length, numbers = 30, 40, 3
+    slopes = rng.normal(size=(windows, 1, numbers)) * np.linspace(0.2, 1, length)[:, None] ** np.arange(1, numbers + 1)
+    slopes += 0.3 * rng.normal(size=slopes.shape)
+    jacobian = slopes.reshape(-1, numbers)
+    segment, sample = np.repeat(np.arange(windows), length), np.tile(np.arange(length), windows)
+    joint = np.zeros(len(segment), int)
+    errors, widths, independent = [], [], []
+    for _ in range(60):
+        wrong = rng.normal(size=(windows, length)).cumsum(axis=1).ravel()
+        step = np.linalg.lstsq(jacobian, wrong, rcond=None)[0]
+        rows = wrong - jacobian @ step, joint, sample, segment
+        found = noise(*rows, numbers, True)
+        errors.append(step)
+        spread = uncertainty(jacobian, *rows, found, True, alike=True)
+        widths.append(spread.std(np.eye(numbers)))
+        independent.append(np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)) * np.mean(rows[0] ** 2)))
+    true = np.std(errors, axis=0)
+    np.testing.assert_allclose(np.mean(widths, axis=0), true, rtol=0.3)
+    assert np.all(np.mean(independent, axis=0) < 0.6 * true)
+
+
+def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_seen():
+    """Speeds down to 1.2 Stribeck velocities show that there is a peak, but not how high it is."""
+    kinetic, time, rng = 0.02, np.arange(0, 16, 0.01), np.random.default_rng(1)
+    speed = np.array([0.25, 0.3])
+    qd = 0.9 + 0.6 * np.sin(2 * np.pi * np.array([0.31, 0.47]) * time[:, None])  # 0.3 to 1.5 rad/s
+    q = np.cumsum(qd, axis=0) * 0.01
+    qdd = 0.6 * 2 * np.pi * np.array([0.31, 0.47]) * np.cos(2 * np.pi * np.array([0.31, 0.47]) * time[:, None])
+    dry = kinetic * (1 + 2 * np.exp(-((qd / speed) ** 2)))
+    u = np.asarray(dn.inverse_dynamics(ROBOT, q, qd, qdd)) + dry + np.array([0.01, 0.002]) * qd
+    u = u + 2e-5 * rng.normal(size=u.shape)
+    recording = dn.Recording(time=time, q=q, qd=qd, qdd=qdd, u=u, joint_names=ROBOT.joint_names)
+    fit = dn.fit(ROBOT, recording, actuator="stribeck", loss="torque", method="lm")
+    analysis = fit.known.analysis
+    assert analysis is not None
+    for each in analysis.friction:
+        lower, upper = each.intervals[Role.STATIC]
+        assert upper == np.inf and kinetic < lower <= 3 * kinetic
+    notes = {each.subject: each for each in fit.unknown if each.code == "unknown-static-top"}
+    assert set(notes) == set(ROBOT.joint_names)
+    assert not any(each.formula.startswith("static") for each in fit.identifiable)
