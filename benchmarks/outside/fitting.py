@@ -152,10 +152,9 @@ class Said:
 
 
 def said_by(fit: dn.Fit) -> Said:
-    """Verdict, codes of the notes where they have any, and every sentence."""
-    items = [*getattr(fit.verdict, "reasons", ()), *fit.notes]
-    codes = tuple(str(item.code) for item in items if hasattr(item, "code"))
-    return Said(str.__str__(fit.verdict), codes, "\n".join(map(str, items)))
+    """Verdict, codes of all notes, and every sentence."""
+    items = [*fit.verdict.notes, *fit.notes]
+    return Said(fit.verdict.status, tuple(item.code for item in items), "\n".join(map(str, items)))
 
 
 # Prediction ------------------------------------------------------------------------------------------------------

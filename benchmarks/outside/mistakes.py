@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +21,6 @@ class Mistake:
     experiment: Callable[[Experiment], Experiment] = lambda given: given
     file: Callable[[Machine, Experiment], Machine] = lambda given, _: given
     log: Callable[[Arrays, Machine, Log], Arrays] = lambda given, *_: given
-
-
-class Cause(NamedTuple):
-    """How a cause may be called: codes of notes, or words in what is said, as a regular expression."""
-
-    codes: tuple[str, ...]
-    words: str
 
 
 def joint_of(machine: Machine) -> int:
@@ -131,36 +124,28 @@ MISTAKES: dict[str, Mistake] = {
     "slow_motion": _made(pace=0.05),
 }
 
-# Words that several causes share.
-_AXIS = r"axis\b.*(turn|revers|opposite|other (way|sense))|sign of"
-_SWAP = r"swap|exchang|mixed up"
-_LATE = r"\b(late|delay)"
-_UNIT = r"inputs? in another unit|scale of (the )?(u|inputs?)|times too large"
-_GRAVITY = r"gravity\b.*(tilt|direction|along)|tilted|mounted"
-_DRIFT = r"drift|friction\b.*(chang|grow|fall|warm)"
-_LITTLE = r"small(er)? motion|larger motion|motion larger|moves? (too )?little"
-
-# What is not here (other_machine, flexible, shuffled) has no name that a log could give: there it is enough to refuse.
-NAMES: dict[str, Cause] = {
-    "axis_turned": Cause(("axis-reversed", "axis-sign", "sign"), _AXIS),
-    "axis_rolled": Cause(("axis-direction", "axis"), r"axis\b.*(direction|along)"),
-    "q_flipped": Cause(("position-sign", "axis-reversed", "axis-sign", "sign"), _AXIS),
-    "u_flipped": Cause(("input-sign", "sign"), r"sign of"),
-    "q_swapped": Cause(("joints-swapped", "swapped"), _SWAP),
-    "u_swapped": Cause(("inputs-swapped", "joints-swapped", "swapped"), _SWAP),
-    "degrees": Cause(("degrees", "position-unit"), r"degree"),
-    "milliseconds": Cause(("milliseconds", "time-unit"), r"millisecond"),
-    "clock_doubled": Cause(("clock", "time-unit"), r"clock|times? (is|are|runs?)\b.*(twice|2|half)"),
-    "late_20ms": Cause(("input-late", "delay"), _LATE),
-    "late_200ms": Cause(("input-late", "delay"), _LATE),
-    "u_times_5": Cause(("input-scale", "input-unit"), _UNIT),
-    "u_times_1000": Cause(("input-scale", "input-unit"), _UNIT),
-    "gravity_tilted": Cause(("gravity",), _GRAVITY),
-    "gravity_sideways": Cause(("gravity",), _GRAVITY),
-    "input_missing": Cause(("input-missing",), r"input\b.*(missing|never|zero|absent)|no input"),
-    "goals_as_u": Cause(("position-goals", "goals"), r"\bgoals?\b|position command"),
-    "friction_grows": Cause(("drift", "friction-drift"), _DRIFT),
-    "friction_falls": Cause(("drift", "friction-drift"), _DRIFT),
-    "small_motion": Cause(("small-motion", "excitation"), _LITTLE),
-    "slow_motion": Cause(("slow-motion", "excitation"), rf"slow|faster motion|{_LITTLE}"),
+# Codes of the notes that name each mistake. What is not here (other_machine, flexible, shuffled) has no name that a log
+# could give: there it is enough to refuse.
+NAMES: dict[str, tuple[str, ...]] = {
+    "axis_turned": ("hint-axis-turned", "hint-position-sign"),
+    "axis_rolled": ("hint-axis",),
+    "q_flipped": ("hint-position-sign", "hint-axis-turned"),
+    "u_flipped": ("hint-input-sign",),
+    "q_swapped": ("hint-swapped",),
+    "u_swapped": ("hint-inputs-swapped", "hint-swapped"),
+    "degrees": ("hint-degrees",),
+    "milliseconds": ("hint-time-unit",),
+    "clock_doubled": ("hint-clock",),
+    "late_20ms": ("hint-delay", "chosen-delay"),
+    "late_200ms": ("hint-delay", "chosen-delay"),
+    "u_times_5": ("hint-scale", "chosen-gain", "another-robot"),
+    "u_times_1000": ("hint-scale", "chosen-gain", "another-robot"),
+    "gravity_tilted": ("hint-gravity",),
+    "gravity_sideways": ("hint-gravity",),
+    "input_missing": ("hint-input-missing",),
+    "goals_as_u": ("hint-position-goal",),
+    "friction_grows": ("hint-friction-drift",),
+    "friction_falls": ("hint-friction-drift",),
+    "small_motion": ("hint-small-motion", "positions-are-noise"),
+    "slow_motion": ("hint-small-motion", "hint-slow-motion"),
 }
