@@ -1,0 +1,81 @@
+"""What README and docs show runs: commands and Python, in a folder with the files that they speak of."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import diffnea as dn
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(path for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")] if "```python" in path.read_text())
+# What pages take for granted: an example is of a robot of one's own.
+SETTING = """
+import jax, numpy as np, diffnea as dn
+jax.config.update("jax_enable_x64", True)
+robot = dn.load_robot("guess.urdf")
+q0 = qd0 = np.zeros(2)
+q = qd = u = np.zeros((20, 2))
+t = np.arange(20) / 250
+recording = run1 = run2 = rec1 = rec2 = rec3 = dn.load_recording("swing.csv", robot)
+"""
+COLUMNS = '[joints]\nslide = { q = "q.slide" }\nhinge = { q = "q.hinge" }\n'
+
+
+def blocks(page: Path) -> str:
+    return "\n".join(re.findall(r"```python\n(.*?)```", page.read_text(), re.S))
+
+
+def shell(page: Path, first: str) -> list[str]:
+    """An indented block of commands that begins with these words, comments left out."""
+    lines = page.read_text().split("\n")
+    start = next(k for k, line in enumerate(lines) if line.startswith(f"    {first}"))
+    count = next(k for k, line in enumerate(lines[start:]) if not line.startswith("    "))
+    return [line.strip() for line in lines[start : start + count]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the README's commands have been typed."""
+    here = tmp_path_factory.mktemp("newcomer")
+    (here / "src").symlink_to(ROOT / "src")
+    shutil.copytree(ROOT / "examples", here / "examples")
+    commands = shell(ROOT / "README.md", "export PATH")
+    path = f"export PATH={Path(sys.executable).parent}:$PATH"
+    done = subprocess.run(
+        ["bash", "-ec", "\n".join([path, *commands[1:]])], cwd=here, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "accepted" in done.stdout
+    shutil.copy(here / "swing.csv", here / "run.csv")
+    (here / "panda.urdf").write_text((here / "guess.urdf").read_text())
+    return here
+
+
+def test_the_readme_s_commands_leave_what_they_promise(folder):
+    found, truth = dn.load_robot(folder / "out" / "identified.urdf"), dn.systems.cartpole().robot
+    # Nothing known drives it, so that only ratios are determined, as the README says.
+    ratios = [np.asarray(M / M[1, 1]) for M in (dn.mass_matrix(robot, [0.0, 0.0]) for robot in (found, truth))]
+    assert np.allclose(*ratios, rtol=1e-3)
+    assert (folder / "out" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.stem, marks=[] if page.stem == "README" else pytest.mark.slow) for page in PAGES],
+)
+def test_python_of_a_page_runs(folder, page):
+    text = blocks(page)
+    if "columns=" in text:
+        (folder / "map.toml").write_text(COLUMNS)
+        shutil.copy(folder / "swing.csv", folder / "log.csv")
+    if "public.load" in text:
+        text = text[: text.index("from diffnea.recordings import public")]  # needs recordings that are not here
+    done = subprocess.run(
+        [sys.executable, "-c", SETTING + text], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
