@@ -35,7 +35,7 @@ def test_convert_goes_to_mjcf_and_back(tmp_path, capsys):
         (["dance"], 2, f'diffnea: "dance" is not a command; use {", ".join(COMMANDS)} (diffnea --help)\n'),
         (["convert", "absent.urdf", "x.xml"], 1, "diffnea: absent.urdf: no such file or directory\n"),
         (["convert", str(CARTPOLE), "x.stl"], 1, 'diffnea: x.stl: ends in ".stl"; use .urdf, or .xml for MJCF\n'),
-        (["convert", str(CARTPOLE.parent), "x.xml"], 1, f"diffnea: {CARTPOLE.parent}: is a directory\n"),
+        (["convert", str(CARTPOLE.parent), "x.xml"], 1, f"diffnea: {CARTPOLE.parent}: is a folder; give a file\n"),
     ],
 )
 def test_wrong_input_is_one_line_on_stderr(arguments, code, line, capsys):

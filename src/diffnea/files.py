@@ -113,6 +113,9 @@ def replace(path: Path, data: bytes, mode: int = 0o666) -> None:
     try:
         write(draft, data, mode)
         draft.replace(path)
+    except OSError as error:
+        error.filename = str(path)  # a full disk names no file, and a draft is not the user's
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

@@ -4,6 +4,7 @@ import re
 import warnings
 from collections import Counter
 
+import hostile_fits
 import hostile_hdf5
 import hostile_recordings
 import hostile_robots
@@ -14,8 +15,8 @@ import diffnea as dn
 from diffnea.errors import DiffneaError
 from diffnea.recordings import load_recordings
 
-CASES = [*hostile_robots.cases(), *hostile_recordings.cases(), *hostile_hdf5.cases()]
-READERS = {"robot": dn.load_robot, "recording": load_recordings}
+CASES = [*hostile_robots.cases(), *hostile_recordings.cases(), *hostile_hdf5.cases(), *hostile_fits.cases()]
+READERS = {"robot": dn.load_robot, "recording": load_recordings, "fit": dn.load_fit}
 
 
 def test_the_names_of_cases_differ():

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import traceback
 import warnings
 from importlib import import_module
 from importlib.metadata import version
@@ -12,6 +11,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 
 from diffnea import files
+from diffnea.cli.process import guarded
 
 # Each command is a dataclass in the module of its name; a module is imported when its command is called.
 COMMANDS = {
@@ -35,8 +35,16 @@ def command_class(name: str) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; 0 done, 1 wrong input, 2 wrong usage, 3 a fit that is not accepted, 130 interrupted."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    """Run one command.
+
+    0 done, 1 wrong input, 2 wrong usage, 3 a fit that is not accepted, 70 a fault, 130 interrupted, 141 output closed,
+    143 terminated.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    return guarded(lambda: _main(given), debug="--debug" in given)
+
+
+def _main(arguments: list[str]) -> int:
     if arguments in (["--version"], ["--help"], ["-h"]):
         print(f"diffnea {version('diffnea')}" if arguments == ["--version"] else _usage())
         return 0
@@ -63,24 +71,10 @@ def _usage() -> str:
 
 
 def _run(command: Any) -> int:
-    """Run a command and print its result; wrong input is one line, not a traceback."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("always")
-            warnings.showwarning = lambda message, *_: print(f"diffnea: note: {message}", file=sys.stderr)
-            result = command.run()
-    except KeyboardInterrupt:
-        return 130
-    except (ValueError, OSError) as error:
-        if command.debug:
-            traceback.print_exc()
-        print(f"diffnea: {_in_a_line(error)}", file=sys.stderr)
-        return 1
+    """Run a command and print its result."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_: print(f"diffnea: note: {message}", file=sys.stderr)
+        result = command.run()
     print(json.dumps(files.finite(result), allow_nan=False) if command.json else command.summary(result))
     return command.exit_code(result) if hasattr(command, "exit_code") else 0
-
-
-def _in_a_line(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {(error.strerror or 'cannot be used').lower()}"
-    return " ".join(str(error).split())

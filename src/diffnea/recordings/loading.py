@@ -1,5 +1,6 @@
 """Log files → recordings, and recordings → files; the format is told by the file's ending."""
 
+import io
 import os
 import zlib
 from collections.abc import Mapping, Sequence
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from diffnea import files
 from diffnea.recordings import array_files, bam_logs, csv_file, lerobot, parquet_files, ros_bags, sage_logs, torch_files
 from diffnea.recordings.column_map import read_map
 from diffnea.recordings.columns import Layout, by_names, lay_out
@@ -67,17 +69,19 @@ def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
     names = recording.joint_names or tuple(f"joint{k}" for k in range(recording.num_joints))
     named = {key: "goal" if key == "u" and recording.input_kind == "goal" else key for key in SIGNALS}
     signals = {named[key]: getattr(recording, key) for key in SIGNALS if getattr(recording, key) is not None}
+    data = io.BytesIO()
     if path.suffix == ".npz":
-        np.savez(path, time=recording.time, joint_names=np.array(names), **signals)
+        np.savez(data, time=recording.time, joint_names=np.array(names), **signals)
     elif path.suffix == ".csv":
         columns = {"time": recording.time}
         for key, values in signals.items():
             kept = [k for k in range(len(names)) if key not in ("u", "goal") or recording.driven[k]]
             columns |= {f"{key}.{names[k]}": values[:, k] for k in kept}
         table = np.column_stack([column.astype(float) for column in columns.values()])
-        np.savetxt(path, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
+        np.savetxt(data, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
     else:
         raise RecordingError(f'{path}: ends in "{path.suffix}"; use .csv or .npz')
+    files.replace(path, data.getvalue())
 
 
 def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from diffnea import actuators, models, robot, spatial
 from diffnea.actuators import networks
+from diffnea.identify.io.typed import check
 
 
 def _classes(*sources: ModuleType) -> dict[str, type]:
@@ -69,11 +70,11 @@ def unpack(data: Any, arrays: Any) -> Any:
 def _made(kind: type, fields: dict[str, Any]) -> Any:
     """Field by field, past a constructor that would compute them anew."""
     if not issubclass(kind, eqx.Module):
-        return kind(**fields)
+        return check(kind(**fields))
     expected = {field.name for field in dataclasses.fields(kind)}
     if set(fields) != expected:
         raise ValueError(f'part "{kind.__name__}" has fields {sorted(fields)}; this version has {sorted(expected)}')
     made = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(made, name, value)
-    return made
+    return check(made)

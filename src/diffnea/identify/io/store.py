@@ -4,7 +4,6 @@ import io
 import json
 import os
 import platform
-import zipfile
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
@@ -21,24 +20,27 @@ from diffnea.identify.determine.findings import Knowledge
 from diffnea.identify.determine.table import restored
 from diffnea.identify.io import pytree_json as modules
 from diffnea.identify.io.robot_export import exported
+from diffnea.identify.io.typed import check
 from diffnea.identify.judge.assess import Metrics
 from diffnea.identify.judge.held_out import from_arrays, to_arrays
 from diffnea.identify.judge.score import Score
-from diffnea.identify.judge.verdict import ACCEPTED, Verdict
+from diffnea.identify.judge.verdict import ACCEPTED, FAILED, NO_BETTER, Verdict
 from diffnea.identify.notes import SENTENCES, Note, note
 from diffnea.identify.options import Options
 from diffnea.identify.payload import Payload
 from diffnea.identify.precision import double_precision
 from diffnea.identify.result import Fit, Saved
 from diffnea.identify.solve.solution import Status
-from diffnea.models import Model
+from diffnea.models import AbstractModel, Model
 from diffnea.robot import Robot
+from diffnea.text import one_line
 
 FORMAT = 1
 FIT, WEIGHTS, HELD_OUT = "fit.json", "weights.npz", "held_out.npz"
 IDENTIFIED = ("identified.urdf", "identified.xml")
 REJECTED = ("rejected.urdf", "rejected.xml")
 WRITTEN = "written"
+LARGEST = 1 << 26  # bytes of fit.json
 
 
 class FitFileError(DiffneaError):
@@ -150,44 +152,71 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
             return fit
         kept = content["held_out"]
         return replace(fit, held_out=from_arrays(modules.unpack(kept["start"], arrays), kept["tracks"], signals))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FitFileError(f"{place / FIT}: {_line(error)}; give a folder written by fit.save") from None
+    except FitFileError:
+        raise
+    except Exception as error:  # whatever stands there in place of what was written
+        said = f"lacks {error}" if isinstance(error, KeyError) else _line(error)
+        raise FitFileError(f"{place / FIT}: {said}; give a folder written by fit.save") from error
 
 
 def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
     metrics = {name: part and _score(files.unnamed(part)) for name, part in content["metrics"].items()}
     table = restored(files.unnamed(content["table"]))
-    combinations = tuple(Combination(**_nan(files.unnamed(each))) for each in content["identifiable"])
+    for row in table:
+        check(row)
+    combinations = tuple(check(Combination(**_nan(files.unnamed(each)))) for each in content["identifiable"])
     known = Knowledge(table, combinations, tuple(map(_note, content["unknown"])), content.get("counts"))
-    model = modules.unpack(content["model"], arrays)
-    return Fit(
-        model=model,
-        consistent=modules.unpack(content["consistent"], arrays) or model,
-        metrics=Metrics(**metrics),
-        verdict=Verdict(content["verdict"], list(map(_note, content.get("reason_notes", content["reasons"])))),
-        loss=files.unnamed(content["loss"]),
-        history=tuple(files.unnamed(content["history"])),
-        notes=tuple(map(_note, content["notes"])),
-        config=content["config"],
-        knowledge=lambda: known,
-        options=_options(Options, content.get("options") or {}),
-        outcome=Status(content.get("status", Status.CONVERGED.value)),
-        payload=content.get("payload") and Payload.from_dict(files.unnamed(content["payload"])),
-        versions=content.get("versions", {}),
+    model = _model(content["model"], arrays)
+    return check(
+        Fit(
+            model=model,
+            consistent=model if content["consistent"] is None else _model(content["consistent"], arrays),
+            metrics=Metrics(**metrics),
+            verdict=Verdict(
+                _word(content["verdict"]), list(map(_note, content.get("reason_notes", content["reasons"])))
+            ),
+            loss=files.unnamed(content["loss"]),
+            history=tuple(files.unnamed(content["history"])),
+            notes=tuple(map(_note, content["notes"])),
+            config=content["config"],
+            knowledge=lambda: known,
+            options=_options(Options, content.get("options") or {}),
+            outcome=Status(content.get("status", Status.CONVERGED.value)),
+            payload=content.get("payload") and Payload.from_dict(files.unnamed(content["payload"])),
+            versions=content.get("versions", {}),
+        )
     )
+
+
+def _model(data: Any, arrays: dict[str, np.ndarray]) -> AbstractModel:
+    """A model whose parts are of as many joints."""
+    model = modules.unpack(data, arrays)
+    if not isinstance(model, AbstractModel):
+        raise ValueError(f"a {type(model).__name__} stands where the model should")
+    if isinstance(model, Model) and model.actuator.num_joints not in (None, model.robot.num_joints):
+        raise ValueError(f"its actuator has {model.actuator.num_joints} joints, its robot {model.robot.num_joints}")
+    return model
+
+
+def _word(verdict: Any) -> str:
+    if verdict not in (ACCEPTED, NO_BETTER, FAILED):
+        raise ValueError(f"its verdict is {verdict!r}")
+    return verdict
 
 
 def _note(each: Any) -> Note:
     """As it was stored; older folders have sentences only, and newer ones codes that are not known here."""
     if isinstance(each, dict) and each["code"] in SENTENCES:
-        return Note.from_dict(files.unnamed(each))
+        known = Note.from_dict(files.unnamed(each))
+        str(known)  # or else the folder is damaged
+        return known
     return note("said", said=str(each["text"] if isinstance(each, dict) else each))
 
 
 def _options(kind: Any, stored: dict[str, Any]) -> Any:
     """Options as they were; those that the folder does not have, or that are no more, are as by default."""
     usual = {each.name: getattr(kind(), each.name) for each in fields(kind)}
-    return kind(**{name: _like(value, stored[name]) for name, value in usual.items() if name in stored})
+    return check(kind(**{name: _like(value, stored[name]) for name, value in usual.items() if name in stored}))
 
 
 def _like(usual: Any, stored: Any) -> Any:
@@ -204,15 +233,15 @@ def _nan(each: dict[str, Any]) -> dict[str, Any]:
 def _score(part: dict[str, Any]) -> Score:
     rows = tuple(tuple(row) for row in part["error_joints"])
     lists = {key: tuple(part.get(key, ())) for key in ("nmse_joints", "horizons", "error", "torque_joints")}
-    return Score(**{**part, **lists, "error_joints": rows})
+    return check(Score(**{**part, **lists, "error_joints": rows}))
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(files.read(path, LARGEST))
     except OSError as error:
         raise FitFileError(f"{path}: {error.strerror}; give a folder written by fit.save") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FitFileError(f"{path}: is damaged ({_line(error)}); save the fit again") from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise FitFileError(f"{path}: is no fit; give a folder written by fit.save")
@@ -223,13 +252,13 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
+        with files.opened(path) as file:
+            return files.npz_arrays(file)
     except OSError as error:
         raise FitFileError(f"{path}: {error.strerror or _line(error)}; give a folder written by fit.save") from None
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zipfile and zlib have many
         raise FitFileError(f"{path}: is damaged ({_line(error)}); save the fit again") from None
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    return one_line(str(error)) or type(error).__name__
