@@ -16,11 +16,11 @@ export HYPOTHESIS_STORAGE_DIRECTORY := $(CURDIR)/.cache/hypothesis
 export DIFFNEA_CACHE := $(CURDIR)/.cache/kernels
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests run in two processes: threads of BLAS would only wait for each other.
-test test-all: export OPENBLAS_NUM_THREADS := 1
+test test-unit test-all coverage fuzz: export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help benchmark test test-all check docs clean
+.PHONY: help benchmark test test-unit test-all check coverage fuzz docs links dist oldest hooks clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ benchmark: $(DEV) ## fit and judge the paper's 26 models on small data; the page
 test: $(DEV) ## the quick tests; ARGS="-k aba" chooses some
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
+test-unit: $(DEV) ## readers, text, command line: a minute
+	$(BIN)/python -m pytest -m "unit and not slow" $(ARGS)
+
 test-all: $(DEV) ## every test
 	$(BIN)/python -m pytest --jaxtyping-packages=diffnea,beartype.beartype $(ARGS)
 
@@ -40,8 +43,33 @@ check: $(DEV) ## formatting, lint, types, and which module may import which
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 
+coverage: $(DEV) ## the quick tests, and which lines they run; the pages are in .cache/coverage
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term --cov-report=html $(ARGS)
+
+fuzz: $(DEV) ## a million mutated files for each reader; ARGS="--seconds 60" for less
+	-$(BIN)/python -m pip install --quiet --editable '.[fuzz]'
+	$(BIN)/python tests/hostile/fuzz.py --runs 1000000 $(ARGS)
+
 docs: $(DOCS) ## build the documentation into site/
 	$(BIN)/mkdocs build --strict
+
+links: $(DEV) ## whether links from README and docs to other sites are alive
+	$(BIN)/python .ci/links.py
+
+dist: $(DEV) ## wheel and sdist into dist/, each tried in an environment that has nothing else
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	for file in dist/*.whl dist/*.tar.gz; do .ci/try $$file || exit 1; done
+
+oldest: ## make .venv with the oldest versions that pyproject.toml allows
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	mkdir -p .cache
+	$(BIN)/python .ci/oldest.py > .cache/oldest.txt
+	$(BIN)/python -m pip install --quiet --constraint .cache/oldest.txt --editable '.[dev]'
+	@touch $(DEV)
+
+hooks: $(DEV) ## check what is committed and pushed (pre-commit)
+	$(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push
 
 clean: ## remove caches and what was built; .venv stays
 	rm -rf .cache .hypothesis build dist site

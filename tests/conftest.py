@@ -22,7 +22,8 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 
 # A first example compiles, later ones do not: no deadline. Derandomised, so that a run can be repeated.
 settings.register_profile("diffnea", deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-settings.load_profile("diffnea")
+settings.register_profile("fresh", deadline=None, suppress_health_check=list(HealthCheck))  # nightly: other examples
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "diffnea"))
 
 # Linux ends a process that maps more than 65 530 pieces of memory, and each compiled program takes some.
 MAPS, MANY_MAPS = Path("/proc/self/maps"), 30_000
@@ -33,6 +34,26 @@ def _drop_compiled_programs_before_there_are_too_many():
     yield
     if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MANY_MAPS:
         jax.clear_caches()
+
+
+# Which tests `-m` chooses, by how the names of their files begin; the longest beginning counts.
+MARKERS = {
+    "unit": "test_cli_process test_errors test_files test_text test_xml_text test_recordings_bad test_recordings_files "
+    "test_cli_outputs test_cli_formulas",
+    "laws": "test_dynamics test_rollout test_models test_actuators test_parameters test_systems test_robot test_mjcf "
+    "test_urdf test_formats test_kernels test_accuracy test_numbers",
+    "fits": "test_fit test_identify test_identifiability test_cases test_parameters_learned test_cli_fit "
+    "test_cli_payload",
+    "pages": "test_report test_pages",
+}
+
+
+def pytest_collection_modifyitems(items):
+    beginnings = {begin: name for name, words in MARKERS.items() for begin in words.split()}
+    for item in items:
+        fitting = [begin for begin in beginnings if item.path.stem.startswith(begin)]
+        if fitting:
+            item.add_marker(beginnings[max(fitting, key=len)])
 
 
 def pytest_terminal_summary(terminalreporter):

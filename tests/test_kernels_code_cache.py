@@ -45,6 +45,31 @@ def test_a_damaged_or_foreign_entry_is_not_used(cache):
     assert cache()  # anyone could have written that
 
 
+def test_garbage_with_a_right_checksum_is_compiled_anew(cache):
+    cache()
+    (path,) = cache.folder.iterdir()
+    whole = path.read_bytes()
+    start = len(code_cache.MAGIC) + 32
+    length = int.from_bytes(whole[start : start + 8], "little")
+    key = whole[start + 8 : start + 8 + length].decode()
+    for garbage in (b"", b"garbage", bytes(1000), b"\x7fELF" + bytes(60)):
+        code_cache.write(key, garbage)
+        assert code_cache.read(key) == garbage and cache() and path.read_bytes() == whole
+    code_cache.write("results\nf", b"[[1, 2, 3]]")
+    assert code_cache.results_of("f") is None
+
+
+def test_a_cache_on_a_read_only_disk_is_used(cache, monkeypatch):
+    assert cache()
+
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("os.utime", refuse)
+    monkeypatch.setattr(code_cache.files, "replace", refuse)
+    assert not cache()
+
+
 def test_a_cache_that_cannot_be_written_does_no_harm(cache, monkeypatch):
     cache.folder.write_text("a file where the directory should be")
     assert cache() and cache()

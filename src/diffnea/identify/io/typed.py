@@ -33,6 +33,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, dict) and all(_fits(k, parts[0]) and _fits(v, parts[1]) for k, v in value.items())
     if origin in (list, frozenset, set):
         return isinstance(value, origin) and all(_fits(each, parts[0]) for each in value)
+    if hint is Any:
+        return True
     if hint is None or hint is type(None):
         return value is None
     if hint is float:  # where a float is declared, a whole number will do

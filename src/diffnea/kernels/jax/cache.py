@@ -62,13 +62,14 @@ def read(key: str) -> bytes | None:
     if path is None:
         return None
     try:
-        with path.open("rb") as file:
+        with files.opened(path) as file:
             if not _private(os.fstat(file.fileno())):
                 return None
             entry = file.read()
-        os.utime(path)
     except OSError:
         return None
+    with contextlib.suppress(OSError):  # a cache that cannot be written serves as well
+        os.utime(path)
     start = len(_entry(key, b""))
     code = entry[start:]
     return code if entry == _entry(key, code) else None
@@ -139,7 +140,10 @@ def results_of(name: str) -> tuple[jax.ShapeDtypeStruct, ...] | None:
     found = read(f"results\n{name}")
     if found is None:
         return None
-    return tuple(jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype)) for shape, dtype in json.loads(found))
+    try:
+        return tuple(jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype)) for shape, dtype in json.loads(found))
+    except (TypeError, ValueError, RecursionError):  # whole, and yet none of ours
+        return None
 
 
 def note_results(name: str, results: Sequence[jax.ShapeDtypeStruct]) -> None:

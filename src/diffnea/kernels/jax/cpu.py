@@ -59,7 +59,7 @@ def recalled(name: str, layout: Layout, dtype: str) -> str | None:
     with _targets.lock:
         if key not in _recalled:
             code = cache.read(key)
-            if code is None:
+            if code is None or not llvm_machine.is_object(code):
                 return None
             _load_runtime(_BITS[dtype], machine)
             _recalled[key] = _register(key, code, machine)
@@ -99,7 +99,7 @@ def _compiled(content: str, assembly: Callable[[], str], machine: Machine) -> by
     """The same of an assembly that need not be there: `content` tells it from others."""
     key = "\n".join([content, llvm_machine.version(), machine.triple, machine.cpu, machine.features])
     code = cache.read(key)
-    if code is None:
+    if code is None or not llvm_machine.is_object(code):
         code = llvm_machine.object_code(assembly(), machine)
         cache.write(key, code)
     return code

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import struct
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -105,6 +106,17 @@ def object_code(assembly: str, machine: Machine) -> bytes:
 
 
 _LOADED: list[Any] = []  # engines: their code is called until the process ends
+
+
+def is_object(code: bytes) -> bool:
+    """Whether this is compiled code from end to end; LLVM itself ends the process where it is not."""
+    if code[:4] == b"\xcf\xfa\xed\xfe":  # Mach-O, 64 bits
+        return len(code) > 32 and struct.unpack_from("<I", code, 12)[0] == 1
+    if code[:5] != b"\x7fELF\x02" or len(code) < 64:
+        return False
+    order = "<" if code[5] == 1 else ">"
+    (start,), (size, count) = struct.unpack_from(f"{order}Q", code, 40), struct.unpack_from(f"{order}HH", code, 58)
+    return start > 0 and count > 0 and start + size * count <= len(code)
 
 
 def load(code: bytes, machine: Machine, *functions: str) -> list[int]:
