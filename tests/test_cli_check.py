@@ -104,6 +104,28 @@ def test_the_forecast_is_what_the_fit_finds(folder):
         assert np.all((ratios > 1 / 3) & (ratios < 3)), dict(zip(common, ratios, strict=True))
 
 
+def test_data_of_a_robot_at_rest_tell_nothing(folder):
+    robot = dn.load_robot(folder / "arm.urdf")
+    time, rng = np.arange(500) / RATE, np.random.default_rng(0)
+    rest = np.array([0.3, -0.5]) + 1e-5 * rng.normal(size=(500, 2))
+    torque = np.asarray(dn.inverse_dynamics(robot, np.array([0.3, -0.5]), np.zeros(2), np.zeros(2)))
+    log = dn.Recording(time=time, q=rest, u=np.tile(torque, (500, 1)), joint_names=robot.joint_names)
+    told = forecast(robot, log, learn=("inertia",), actuator="viscous", loss="torque")
+    assert told.combinations == () and told.rank == 0 and [each.code for each in told.unknown] == ["nothing-moves"]
+
+
+def test_an_unknown_delay_and_gain_leave_the_forecast_narrow(folder):
+    """Inputs in another unit and 2.5 samples late: the short fit gets there, and what it leaves is noise."""
+    robot = dn.load_robot(folder / "arm.urdf")
+    given = dn.load_recording(folder / "good.csv", robot)
+    ahead = np.array([np.interp(given.time + 2.5 / RATE, given.time, u) for u in given.u.T]).T
+    told = forecast(robot, given.replace(u=2 * ahead), learn=("inertia",), actuator="gain+viscous+delay", loss="torque")
+    felt = [each for each in told.combinations if each.formula.startswith("inertia felt")]
+    assert felt and all((each.upper - each.lower) < 0.02 * each.value for each in felt)
+    delay = [each for each in told.combinations if each.formula.startswith("input delay")]
+    assert delay and all(each.upper - each.lower < 0.2 for each in delay)
+
+
 def test_what_is_left_to_evidence_is_what_a_fit_chooses(folder):
     """Friction of the data, torques where every joint is driven; without data there is no evidence."""
     robot = dn.load_robot(folder / "arm.urdf")

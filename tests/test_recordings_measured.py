@@ -6,6 +6,8 @@ import pytest
 import diffnea as dn
 from diffnea.cli.inputs import read_recordings, read_robot
 from diffnea.recordings import RecordingError, as_held, load_recording, save_recording
+from diffnea.recordings.differentiate import smooth
+from diffnea.recordings.terms import terms
 
 ROBOT = read_robot("dfki_double_pendulum")
 DT = 0.01
@@ -27,6 +29,17 @@ def test_what_acts_between_samples_is_the_mean_of_the_signal_there():
     mean = (np.cos(7 * time) - np.cos(7 * (time + DT)))[:-1] / (7 * DT)
     held = as_held(dn.Recording(time=time, q=u, u=u)).u[:-1, 0]
     assert np.abs(held - mean).max() < 0.02 * np.abs(u[:-1, 0] - mean).max()
+
+
+def test_equations_see_measured_inputs_as_they_were_read():
+    """Means of two samples are a low-pass, which positions did not pass: it would make inertias too small."""
+    time = DT * np.arange(600)
+    u = np.sin(30 * time)[:, None]
+    recording = as_held(dn.Recording(time=time, q=u, u=u))
+    smoothed = smooth(recording)
+    seen = terms(recording, smoothed).u[100:-100]
+    kept = slice(smoothed.dropped + 100, len(time) - smoothed.dropped - 100)
+    np.testing.assert_allclose(seen, u[kept], atol=1e-3)
 
 
 def test_inputs_at_the_instants_of_given_accelerations_stay():

@@ -1,4 +1,4 @@
-"""Forecast: what data would determine, before anything is fitted, by the linear theory at the robot as it is given."""
+"""Forecast: what data would determine, by the linear theory where a short fit ends, around the robot as it is given."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,20 +7,27 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from diffnea.actuators import AbstractActuator
 from diffnea.excitation.choosing import AUTO, chosen_of
 from diffnea.identify.determine.analyse import analyse
-from diffnea.identify.determine.combinations import Identifiability
+from diffnea.identify.determine.combinations import Combination, Identifiability
 from diffnea.identify.determine.findings import linearised
+from diffnea.identify.notes import note
+from diffnea.identify.options import SolveOptions
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.residuals import problem
+from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.tracks import Data, Track, equations, split
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.solve.choice import Choice
+from diffnea.identify.solve.file_prior import file_prior
 from diffnea.identify.solve.levenberg_marquardt import minimise
+from diffnea.identify.solve.linear_start import linear_start
+from diffnea.models import Model
 from diffnea.robot import Robot
 
 # Of the short fit that shows the noise.
@@ -40,8 +47,8 @@ def forecast(
     """What a fit of these data would determine, with the intervals to expect, and what not, in words.
 
     `robot`, `data`, `learn`, `actuator`, `loss`, `seed` and `links` are those of `fit`.
-    The slopes are those at the given robot, the noise is what a short fit from there leaves. Where that fit stops
-    early, the noise is too large, and so the intervals too wide, never too narrow.
+    Slopes and noise are those where a short fit ends; values are the given robot's, with intervals as wide. Where that
+    fit stops early, the noise is too large, and so the intervals too wide, never too narrow.
     """
     return foretold(robot, data, learn, actuator, loss, seed, links).told
 
@@ -70,14 +77,46 @@ def foretold(
         free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), some)
         # By the linear theory a trajectory tells what its accelerations do.
         compared = "acceleration" if choice.loss == "trajectory" else choice.loss
-        return Foretold(choice, analyse(linearised_at_start(free, (*parts.fitted, *parts.test), compared)))
+        rows, theta = _short_fit(free, (*parts.fitted, *parts.test), compared)
+        found = replace(linearised(free, rows, theta, compared), redrawn=None)
+        return Foretold(choice, _around(analyse(found), found, free.model(jnp.asarray(free.start))))
 
 
 def linearised_at_start(free: Unknowns, tracks: Sequence[Track], loss: str) -> Linearised:
     """Slopes at the robot as it was given, beside the residuals that a short fit leaves."""
-    weight = scales(loss, free.model(jnp.asarray(free.start)), tracks)
-    rows = equations(tracks, late(free), weight)
-    run = minimise(problem(loss, free, rows, 1), free.start[None], ITERATIONS)
-    best = run.theta[0] if np.isfinite(run.loss[0]) else free.start
-    left = linearised(free, rows, best, loss).residuals
+    rows, theta = _short_fit(free, tracks, loss)
+    left = linearised(free, rows, theta, loss).residuals
     return replace(linearised(free, rows, free.start, loss), residuals=left, redrawn=None)
+
+
+def _short_fit(free: Unknowns, tracks: Sequence[Track], loss: str) -> tuple[tuple[Rows, ...], Float[np.ndarray, " p"]]:
+    """The rows, and θ after one linear solve of the torques and a few steps from there; bodies stay near the file's."""
+    before = free.model(jnp.asarray(free.start))
+    weight, torque = scales(loss, before, tracks), scales("torque", before, tracks)
+    rows = equations(tracks, late(free), weight)
+    prior = file_prior(free, 1 / torque, SolveOptions())
+    curved = np.array([each.leaf == "raw_shape" or each.part == "Delay" for each in free.parameters], bool)
+    linear = problem("torque", free, [each.scaled(torque) for each in rows], 1)
+    starts = np.stack([linear_start(linear, prior, free.start, curved), free.start])
+    whole = problem(loss, free, rows, len(starts))
+    losses = np.nan_to_num(whole.loss(starts), nan=np.inf)
+    if not np.isfinite(losses).any():
+        return rows, free.start
+    run = minimise(prior.added(whole, float(losses.min())), starts, ITERATIONS)
+    return rows, run.theta[run.best] if np.isfinite(run.loss).any() else free.start
+
+
+def _around(told: Identifiability, problem: Linearised, given: Model) -> Identifiability:
+    """The same around the numbers of the given robot; nothing where no joint has moved."""
+    if problem.motion is not None and not problem.motion.moved.any():
+        return replace(told, combinations=(), rank=0, unknown=(note("nothing-moves"),))
+    return replace(told, combinations=tuple(_moved(each, each.of(given)) for each in told.combinations))
+
+
+def _moved(found: Combination, value: float) -> Combination:
+    """Around another value, as wide; in proportion where neither is zero nor of another sign."""
+    if not np.isfinite(value):
+        return found
+    factor = value / found.value if value * found.value > 0 else 1.0
+    lower, upper = (value + factor * (end - found.value) for end in (found.lower, found.upper))
+    return replace(found, value=value, lower=lower, upper=upper, std=factor * found.std)

@@ -50,7 +50,7 @@ def input_delays(recording: Recording) -> tuple[Delay, ...]:
     for k, joint in enumerate(found.joints):
 
         def left(delay: float, k: int = k) -> float:
-            u = held(recording.u[:, k].astype(float), recording.dt, bandwidth, delay)[kept]
+            u = held(recording.u[:, k].astype(float), recording.dt, bandwidth, delay, recording.measured)[kept]
             return float(np.sum((u - basis @ (basis.T @ u)) ** 2) / max(np.sum((u - u.mean()) ** 2), 1e-300))
 
         delay = _lowest(left, max(joint.samples - basis.shape[1], 2.0)) if recording.driven[k] else None

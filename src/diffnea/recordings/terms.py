@@ -44,7 +44,9 @@ def terms(recording: Recording, smoothed: Smoothed) -> Terms:
     wide = found[0].bandwidth
     kept = slice(smoothed.dropped, len(recording) - smoothed.dropped)
     q, qd, qdd = (np.column_stack([getattr(each, key) for each in found])[kept] for key in ("q", "qd", "qdd"))
-    u = np.column_stack([held(u.astype(np.float64), recording.dt, wide, 0.0) for u in recording.u.T])[kept]
+    u = np.column_stack(
+        [held(u, recording.dt, wide, 0.0, recording.measured) for u in recording.u.T.astype(np.float64)]
+    )[kept]
     return Terms(q, qd, qdd, u, wide, min(bandwidth, wide / WIDER))
 
 
