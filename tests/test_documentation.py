@@ -18,12 +18,11 @@ SETTING = """
 import jax, numpy as np, diffnea as dn
 jax.config.update("jax_enable_x64", True)
 robot = dn.load_robot("guess.urdf")
-q0 = qd0 = np.zeros(2)
-q = qd = u = np.zeros((20, 2))
-t = np.arange(20) / 250
 recording = run1 = run2 = rec1 = rec2 = rec3 = dn.load_recording("swing.csv", robot)
+t, q, qd, u = recording.time, recording.q, recording.q, recording.u
+q0 = qd0 = np.zeros(2)
 """
-COLUMNS = '[joints]\nslide = { q = "q.slide" }\nhinge = { q = "q.hinge" }\n'
+COLUMNS = '[joints]\ncart = { q = "q.cart" }\npole = { q = "q.pole" }\n'
 
 
 def blocks(page: Path) -> str:
