@@ -37,7 +37,8 @@ def dynamics(robot: dn.Robot) -> None:
     print(dn.regressor(robot, q, qd, qdd) @ dn.inertial_parameters(robot))
     link = robot.link_names[-1]
     print(dn.forward_kinematics(robot, q), dn.forward_kinematics(robot, q, link), dn.jacobian(robot, q, link))
-    print(dn.parameters.physical_values(robot).shape)
+    print(dn.parameters.physical_values(robot).shape, dn.difference(robot, q, dn.integrate(robot, q, [0.5, 0.1], 0.1)))
+    print(dn.from_mujoco(robot, dn.to_mujoco(robot, q)), dn.from_pinocchio(robot, dn.to_pinocchio(robot, q)))
 
 
 def motion(robot: dn.Robot) -> dn.Rollout:

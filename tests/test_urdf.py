@@ -115,8 +115,8 @@ def test_joints_keep_the_order_of_the_file_but_parents_come_first(tmp_path):
 
 INERTIA = '<inertia ixx="0.02" ixy="0.001" ixz="0" iyy="0.03" iyz="0" izz="0.025"/>'
 BAD = [
-    ('type="revolute"', 'type="floating"', r'joint "shoulder" \(line 15\) is "floating"; use revolute'),
-    ('type="revolute"', 'type="planar"', r'is "planar"; use revolute, continuous, prismatic or fixed'),
+    ('type="prismatic"', 'type="floating"', r'joint "slide" is free, but "bracket" moves; it must stand on the ground'),
+    ('type="revolute"', 'type="planar"', r'is "planar"; use revolute, continuous, prismatic, floating or fixed'),
     ('type="revolute"', "", r'joint "shoulder" \(line 15\) has no type'),
     ('<child link="slider"/>', '<child link="upper"/>', '"upper" is the child of joints "shoulder" and "slide"'),
     ('<parent link="base"/>', '<parent link="slider"/>', "2 links have no parent|loop"),

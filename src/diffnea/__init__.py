@@ -6,10 +6,12 @@ from diffnea import actuators, parameters, recordings, systems
 from diffnea.batches import (
     bias_torque,
     coriolis_matrix,
+    difference,
     energy,
     forward_dynamics,
     gravity_torque,
     inertial_parameters,
+    integrate,
     inverse_dynamics,
     mass_matrix,
     regressor,
@@ -21,6 +23,7 @@ from diffnea.frames import forward_kinematics, jacobian
 from diffnea.identify import Fit, FitFileError, fit, load_fit
 from diffnea.kernels import backends
 from diffnea.models import FeedForward, Model
+from diffnea.orders import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
 from diffnea.recordings import (
     Recording,
     RecordingError,
@@ -55,12 +58,16 @@ __all__ = [
     "backends",
     "bias_torque",
     "coriolis_matrix",
+    "difference",
     "energy",
     "fit",
     "forward_dynamics",
     "forward_kinematics",
+    "from_mujoco",
+    "from_pinocchio",
     "gravity_torque",
     "inertial_parameters",
+    "integrate",
     "inverse_dynamics",
     "jacobian",
     "load_fit",
@@ -76,6 +83,8 @@ __all__ = [
     "save_recording",
     "save_robot",
     "systems",
+    "to_mujoco",
+    "to_pinocchio",
 ]
 
 

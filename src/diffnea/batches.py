@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, Real
 
-from diffnea import dynamics, kernels
+from diffnea import dynamics, kernels, manifold
 from diffnea.arrays import Rows, numbers
 from diffnea.robot import Robot, nameless
 from diffnea.spatial import Transform
@@ -28,8 +28,8 @@ def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[A
     batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
     if not batch:
         return function(module, *arrays)
-    count, n = int(np.prod(batch)), module.num_joints
-    rows = [jnp.broadcast_to(array, (*batch, n)).reshape(count, n) for array in arrays]
+    count = int(np.prod(batch))
+    rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])).reshape(count, x.shape[-1]) for x in arrays]
     results = jax.vmap(partial(function, module))(*rows)
     return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
 
@@ -37,28 +37,45 @@ def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[A
 def batched(function: Callable[..., Any], module: Any, **values: ArrayLike | Rows) -> Any:
     """Broadcast the batch axes, compute in the precision of the arrays given, and give the batch axes back.
 
-    `function(module, *arrays)` is for one sample; the module is a robot, or holds some, and knows its `num_joints`.
+    `function(module, *arrays)` is for one sample; the module is a robot, or holds some. Positions begin with `q` in
+    their names and have `num_positions` entries, commands are `u` and have `num_joints`, all others `num_velocities`.
     """
     if not hasattr(module, "num_joints"):
         raise TypeError(f"got a {type(module).__name__} for a robot; give a Robot, as load_robot reads it")
     arrays = [numbers(name, value) for name, value in values.items()]
-    _check(module.num_joints, dict(zip(values, (array.shape for array in arrays), strict=True)))
+    check_lengths(module, dict(zip(values, (array.shape for array in arrays), strict=True)))
     leaves, structure = jax.tree.flatten(module)
     fast = function if kernels.switched_off() else kernel_for(function, whole_numbers(module), type(module) is Robot)
     return _run(fast, skeleton_of(module, structure), _precision(*arrays), leaves, arrays)
 
 
-def _check(count: int, shapes: dict[str, tuple[int, ...]]) -> None:
-    """A number a joint, and batch axes that fit together."""
+def check_lengths(module: Any, shapes: dict[str, tuple[int, ...]]) -> None:
+    """As many numbers as the joints have, and batch axes that fit together."""
     for name, shape in shapes.items():
+        count = _length(module, name)
         if not shape or shape[-1] != count:
-            raise ValueError(f"{name} has shape {shape}; its last axis must be {count}, one a joint")
+            raise ValueError(f"{name} has shape {shape}; its last axis must be {count}, {_meaning(module, name)}")
     try:
         if len(set(shapes.values())) > 1:
             np.broadcast_shapes(*(shape[:-1] for shape in shapes.values()))
     except ValueError:
         found = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(f"batch axes do not match: {found}; give equal ones, or ones that broadcast") from None
+
+
+def _length(module: Any, name: str) -> int:
+    if name in ("q", "q0", "q1"):
+        return module.num_positions
+    return module.num_joints if name == "u" else module.num_velocities
+
+
+def _meaning(module: Any, name: str) -> str:
+    """What the numbers of an argument are."""
+    if module.num_positions == module.num_joints or name == "u":
+        return "one a joint"
+    if name in ("q", "q0", "q1"):
+        return "x y z and w x y z of a free link, w x y z of a ball, one a joint"
+    return "linear and angular of a free link, three of a ball, one a joint"
 
 
 _skeletons: dict[Any, Any] = {}
@@ -145,7 +162,7 @@ def _precision(*arrays: Array) -> Any:
 
 def forward_dynamics(
     robot: Robot,
-    q: Real[ArrayLike, "*#batch n"] | Rows,
+    q: Real[ArrayLike, "*#batch nq"] | Rows,
     qd: Real[ArrayLike, "*#batch n"] | Rows,
     tau: Real[ArrayLike, "*#batch n"] | Rows,
 ) -> Float[Array, "*batch n"]:
@@ -155,7 +172,7 @@ def forward_dynamics(
 
 def inverse_dynamics(
     robot: Robot,
-    q: Real[ArrayLike, "*#batch n"] | Rows,
+    q: Real[ArrayLike, "*#batch nq"] | Rows,
     qd: Real[ArrayLike, "*#batch n"] | Rows,
     qdd: Real[ArrayLike, "*#batch n"] | Rows,
 ) -> Float[Array, "*batch n"]:
@@ -163,50 +180,67 @@ def inverse_dynamics(
     return batched(dynamics.rnea, robot, q=q, qd=qd, qdd=qdd)
 
 
-def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch n"] | Rows) -> Float[Array, "*batch n n"]:
+def mass_matrix(robot: Robot, q: Real[ArrayLike, "*batch nq"] | Rows) -> Float[Array, "*batch n n"]:
     """The joint-space mass matrix, armature on its diagonal (composite rigid body algorithm)."""
     return batched(dynamics.crba, robot, q=q)
 
 
 def bias_torque(
-    robot: Robot, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
+    robot: Robot, q: Real[ArrayLike, "*#batch nq"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
 ) -> Float[Array, "*batch n"]:
     """Coriolis, centrifugal and gravity torques together: `inverse_dynamics` at zero acceleration."""
     return batched(dynamics.bias, robot, q=q, qd=qd)
 
 
-def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch n"] | Rows) -> Float[Array, "*batch n"]:
+def gravity_torque(robot: Robot, q: Real[ArrayLike, "*batch nq"] | Rows) -> Float[Array, "*batch n"]:
     """The torques that hold the robot still against gravity."""
     return batched(dynamics.holding, robot, q=q)
 
 
 def coriolis_matrix(
-    robot: Robot, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
+    robot: Robot, q: Real[ArrayLike, "*#batch nq"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
 ) -> Float[Array, "*batch n n"]:
     """`C` with `C q̇` the Coriolis and centrifugal torques and `Ṁ − 2C` skew-symmetric."""
     return batched(dynamics.christoffel, robot, q=q, qd=qd)
 
 
 def energy(
-    robot: Robot, q: Real[ArrayLike, "*#batch n"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
+    robot: Robot, q: Real[ArrayLike, "*#batch nq"] | Rows, qd: Float[ArrayLike, "*#batch n"] | Rows
 ) -> dynamics.Energy:
     """Kinetic and potential energy, rotors included."""
     return batched(dynamics.energies, robot, q=q, qd=qd)
 
 
-def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch n"] | Rows) -> Float[Array, "*batch n 4 4"]:
+def forward_kinematics(robot: Robot, q: Real[ArrayLike, "*batch nq"] | Rows) -> Float[Array, "*batch links 4 4"]:
     """World poses of the links' frames as homogeneous matrices, one a moving link."""
     return batched(dynamics.file_poses, robot, q=q)
 
 
 def regressor(
     robot: Robot,
-    q: Real[ArrayLike, "*#batch n"] | Rows,
+    q: Real[ArrayLike, "*#batch nq"] | Rows,
     qd: Real[ArrayLike, "*#batch n"] | Rows,
     qdd: Real[ArrayLike, "*#batch n"] | Rows,
 ) -> Float[Array, "*batch n p"]:
     """`Y` with `Y @ inertial_parameters(robot)` the torques of the links; rotors add `armature · qdd`."""
     return batched(dynamics.rnea_jacobian, robot, q=q, qd=qd, qdd=qdd)
+
+
+def integrate(
+    robot: Robot,
+    q: Real[ArrayLike, "*#batch nq"] | Rows,
+    qd: Real[ArrayLike, "*#batch n"] | Rows,
+    dt: Real[ArrayLike, ""],
+) -> Float[Array, "*batch nq"]:
+    """Where `q` gets in `dt` seconds at constant velocities `qd`; quaternions come out with length one."""
+    return batched(manifold.displace, robot, q=q, step=numbers("qd", qd) * jnp.asarray(dt))
+
+
+def difference(
+    robot: Robot, q0: Real[ArrayLike, "*#batch nq"] | Rows, q1: Real[ArrayLike, "*#batch nq"] | Rows
+) -> Float[Array, "*batch n"]:
+    """The constant velocities that lead from `q0` to `q1` in one second, turning the shorter way."""
+    return batched(manifold.difference, robot, q0=q0, q1=q1)
 
 
 def inertial_parameters(robot: Robot) -> Float[Array, " p"]:

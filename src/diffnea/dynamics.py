@@ -13,8 +13,11 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from diffnea.robot import Robot
-from diffnea.spatial import Adjoint, Inertia, Moments, Transform, ad, identity, joint_transform, joint_twist, skew
+from diffnea.joints import joint_frames, joint_motions, joint_twists, row_bodies, row_numbers
+from diffnea.lumping import lumped
+from diffnea.manifold import displace, parts
+from diffnea.robot import Robot, Tree
+from diffnea.spatial import Adjoint, Inertia, Moments, Transform, ad, identity, skew
 
 _DIAGONAL, _BELOW = np.eye(3, dtype=bool), np.tri(3, k=-1, dtype=bool)
 
@@ -22,38 +25,21 @@ _DIAGONAL, _BELOW = np.eye(3, dtype=bool), np.tri(3, k=-1, dtype=bool)
 # derivatives.
 
 
-def joint_frames(robot: Robot, q: Float[Array, " n"]) -> Transform:
-    """`T_{λ,i} = T_O · T_q(q_i)`: each link's pose in its parent."""
-    return _place_links(robot.placement, robot.axis, robot.tree.revolute, q)
-
-
-@jax.jit
-@jax.vmap
-def _place_links(T_O, axis, revolute, q):
-    return T_O @ joint_transform(axis, revolute, q)
-
-
-def joint_twists(robot: Robot) -> Float[Array, "n 6"]:
-    """`s_i`: each joint's twist at unit rate, in its link's frame."""
-    return _twist_links(robot.axis, robot.tree.revolute)
-
-
-_twist_links = jax.jit(jax.vmap(joint_twist))
-
-
 def base_acceleration(robot: Robot) -> Float[Array, "6"]:
     """`a_0 = (−g, 0)`: a base that accelerates upwards is a base at rest under gravity."""
     return jnp.concatenate([-robot.gravity, jnp.zeros_like(robot.gravity)])
 
 
-def forward(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
+def forward(
+    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]
+) -> Float[Array, " n"]:
     """Forward dynamics, `q̈ = M(q)⁻¹ (τ − C q̇ − g)`: joint accelerations under joint torques `tau`."""
-    return constrained(robot, q, qd, tau, jnp.ones_like(q))
+    return constrained(robot, q, qd, tau, jnp.ones_like(qd))
 
 
 @jax.jit  # a step of a roll-out asks for it five times and more: it is traced once
 def constrained(
-    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
+    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """Forward dynamics with joints locked: `free` is 1 where a joint moves, 0 where its acceleration is held at zero.
 
@@ -64,7 +50,7 @@ def constrained(
 
 @jax.custom_jvp
 def _constrained(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
-    if _is_deep(robot.tree.parents):
+    if _is_deep(robot.tree):
         return _articulated(robot, q, qd, tau, free)
     bodies = lumped(robot)
     return _substitute(robot, factor_mass(robot, q, free, bodies), tau - bias(robot, q, qd, bodies))
@@ -93,14 +79,14 @@ def _implicit_tangent(qdd, primals, tangents):
 
 
 def solve_mass(
-    robot: Robot, q: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"] | None = None
+    robot: Robot, q: Float[Array, " nq"], tau: Float[Array, " n"], free: Float[Array, " n"] | None = None
 ) -> Float[Array, " n"]:
     """`M(q)⁻¹ τ`; with joints locked, the same among those that are `free`, and zero for the others."""
-    free = jnp.ones_like(q) if free is None else free
-    rest, still = replace(robot, gravity=jnp.zeros_like(robot.gravity)), jnp.zeros_like(q)
+    free = jnp.ones_like(tau) if free is None else free
+    rest, still = replace(robot, gravity=jnp.zeros_like(robot.gravity)), jnp.zeros_like(tau)
 
     def solve(_, tau):
-        if _is_deep(robot.tree.parents):
+        if _is_deep(robot.tree):
             return _articulated(rest, q, still, tau, free)
         return _substitute(robot, factor_mass(robot, q, free, lumped(robot)), tau)
 
@@ -114,14 +100,14 @@ class Factors(NamedTuple):
     psi: Float[Array, " n"]  # zero where a joint is locked
 
 
-def factor_mass(robot: Robot, q: Float[Array, " n"], free: Float[Array, " n"], bodies: Moments) -> Factors:
+def factor_mass(robot: Robot, q: Float[Array, " nq"], free: Float[Array, " n"], bodies: Moments) -> Factors:
     """The mass matrix eliminated joint by joint, leaves first, so that its zeros stay zeros."""
-    lineage, own = _lineage(robot.tree.parents)
-    rows = composite_rows(robot, q, bodies).T + jnp.diag(robot.armature)
+    lineage, own = _lineage(robot.tree.rows.parents)
+    rows = composite_rows(robot, q, bodies).T + jnp.diag(row_numbers(robot, robot.armature))
     on_lineage = jnp.where(lineage >= 0, jnp.take_along_axis(rows, lineage, axis=1), jnp.zeros((), q.dtype))
 
     nothing = jnp.zeros((own.shape[1], own.shape[1]), q.dtype)
-    return robot.tree.from_leaves(_eliminate, nothing, on_lineage, jnp.asarray(own, q.dtype), free)
+    return robot.tree.rows.from_leaves(_eliminate, nothing, on_lineage, jnp.asarray(own, q.dtype), free)
 
 
 @jax.jit
@@ -134,10 +120,11 @@ def _eliminate(children, row, own, free):
 
 def _substitute(robot: Robot, factors: Factors, tau: Float[Array, " n"]) -> Float[Array, " n"]:
     """Solve `Lᵀ diag(1/Ψ) L q̈ = τ`: towards the base, then out again."""
-    own = jnp.asarray(_lineage(robot.tree.parents)[1], tau.dtype)
+    tree = robot.tree.rows
+    own = jnp.asarray(_lineage(tree.parents)[1], tau.dtype)
     nothing = jnp.zeros(own.shape[1], tau.dtype)
-    left = robot.tree.from_leaves(_press, nothing, own, factors.L, tau)
-    return robot.tree.from_root(_accelerate_on_lineage, nothing, own, *factors, left)
+    left = tree.from_leaves(_press, nothing, own, factors.L, tau)
+    return tree.from_root(_accelerate_on_lineage, nothing, own, *factors, left)
 
 
 @jax.jit
@@ -163,29 +150,35 @@ def _lineage(parents: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     return lineage, lineage == np.arange(len(parents))[:, None]
 
 
-def _is_deep(parents: tuple[int, ...]) -> bool:
+def _is_deep(tree: Tree) -> bool:
     """Whether the articulated body algorithm takes fewer operations than a factor of the mass matrix.
 
-    It spends about 185 more on a link, but no `18 d + d²` for the link's d ancestors: counted on chains of the Panda's
-    links, where the two are equal at 14 in a row.
+    It spends about 185 more on a link, but no `18 l + d²` for the link's d ancestors, of which l move against the one
+    before: counted on chains of the Panda's links, where the two are equal at 14 in a row.
     """
-    ancestors = np.sum(_lineage(parents)[0] >= 0, axis=1) - 1
-    return bool(np.sum(18 * ancestors + ancestors**2) > 185 * len(parents))
+    layout, lineage = tree.layout, _lineage(tree.rows.parents)[0]
+    ancestors = np.sum(lineage >= 0, axis=1) - 1
+    joints = np.sum((lineage >= 0) & layout.opens[lineage], axis=1) - layout.opens
+    return bool(np.sum(18 * joints + ancestors**2) > 185 * len(tree.parents))
 
 
 @jax.custom_jvp
-def aba(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
+def aba(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
     """Forward dynamics by the articulated body algorithm, as the paper has it; `forward` uses it for deep trees."""
-    return _articulated(robot, q, qd, tau, jnp.ones_like(q))
+    return _articulated(robot, q, qd, tau, jnp.ones_like(qd))
 
 
 def _articulated(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
     """The articulated body algorithm, with joints locked where `free` is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
     still = jnp.zeros(6, q.dtype)
-    tree, nothing = robot.tree, (jnp.zeros((6, 6), q.dtype), still)
-    v, eta = tree.from_root(_move_twist, still, X, s, qd)
-    U, psi, tau_free = tree.from_leaves(_articulate, nothing, X, s, robot.inertia, robot.armature, free, v, eta, tau)
+    tree, nothing = robot.tree.rows, (jnp.zeros((6, 6), q.dtype), still)
+    bodies, armature = row_bodies(robot, robot.inertia), row_numbers(robot, robot.armature)
+    if robot.tree.simple:
+        v, eta = tree.from_root(_move_twist, still, X, s, qd)
+    else:
+        v, eta = tree.from_root(_move_twist_row, still, X, s, joint_motions(robot, s, qd), qd)
+    U, psi, tau_free = tree.from_leaves(_articulate, nothing, X, s, bodies, armature, free, v, eta, tau)
     return tree.from_root(_accelerate, base_acceleration(robot), X, s, eta, U, psi, tau_free)
 
 
@@ -193,6 +186,13 @@ def _articulated(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
 def _move_twist(v_parent, X, s, qd):  # v_i = Ad v_λ + s_i q̇_i,   η_i = ad(v_i) s_i q̇_i
     v = X @ v_parent + s * qd
     return v, (v, ad(v) @ s * qd)
+
+
+@jax.jit
+def _move_twist_row(v_parent, X, s, joint, qd):  # the same by columns of S; η = ad(Ad v_λ) S q̇, since ad(S q̇) S q̇ = 0
+    carried = X @ v_parent
+    v = carried + s * qd
+    return v, (v, ad(carried) @ joint)
 
 
 @jax.jit
@@ -217,35 +217,12 @@ def _accelerate(a_parent, X, s, eta, U, psi, tau_free):  # a_i = Ad a_λ + η_i 
 
 @partial(aba.defjvp, symbolic_zeros=True)
 def _aba_tangent(primals, tangents):
-    return _implicit_tangent(aba(*primals), (*primals, jnp.ones_like(primals[1])), tangents)
-
-
-def lumped(robot: Robot) -> Moments:
-    """Links with the same joint dynamics and fewer numbers: what a link's joint does not move counts as its parent's.
-
-    That is mass on the axis of a revolute joint, and moments without mass behind a prismatic one. A revolute joint's
-    link keeps no mass, no first moment along the axis and no second one. Only the parameters are worked on: once for
-    all samples. Derivatives in the parameters go by `rnea`, and take them as they are.
-    """
-    bodies, none = robot.inertia.moments, Moments.of_nothing(robot.axis.dtype)
-    return robot.tree.from_leaves(_pass_on, none, robot.placement, robot.axis, robot.tree.revolute, bodies)
-
-
-@jax.jit
-def _pass_on(children, T, axis, revolute, body):
-    body, along = body + children, jnp.outer(axis, axis)
-    whole, none = jnp.eye(3, dtype=axis.dtype), jnp.zeros((3, 3), axis.dtype)
-    fixed, moving = jnp.where(revolute, along, whole), jnp.where(revolute, whole - along, none)
-    on_axis = jnp.where(revolute, jnp.ones((), axis.dtype), jnp.zeros((), axis.dtype))
-    handed = Moments(on_axis * body.mass, on_axis * (along @ body.first), fixed @ body.second @ fixed)
-    kept = moving @ body.second + fixed @ body.second @ moving  # Σ − F Σ F, exactly zero where it is zero
-    first = jnp.where(revolute, whole - along, whole) @ body.first
-    return Adjoint(T).carry(handed), Moments((1 - on_axis) * body.mass, first, kept)
+    return _implicit_tangent(aba(*primals), (*primals, jnp.ones_like(primals[2])), tangents)
 
 
 def rnea(
     robot: Robot,
-    q: Float[Array, " n"],
+    q: Float[Array, " nq"],
     qd: Float[Array, " n"],
     qdd: Float[Array, " n"],
     bodies: Moments | None = None,
@@ -254,10 +231,14 @@ def rnea(
 
     Here `a_i` is how the link's origin accelerates in space; a point at r of the link accelerates by `a_i + W_i r`.
     """
-    T, s = joint_frames(robot, q), joint_twists(robot)
-    still, bodies = jnp.zeros(3, q.dtype), robot.inertia.moments if bodies is None else bodies
-    f = robot.tree.from_root(_move, (still, still, base_acceleration(robot)[:3]), T, s, bodies, qd, qdd)
-    return robot.tree.from_leaves(_collect, jnp.zeros(6, q.dtype), T, s, f) + robot.armature * qdd
+    T, s, tree = joint_frames(robot, q), joint_twists(robot), robot.tree.rows
+    still, bodies = jnp.zeros(3, q.dtype), row_bodies(robot, robot.inertia.moments if bodies is None else bodies)
+    base = still, still, base_acceleration(robot)[:3]
+    if robot.tree.simple:
+        f = tree.from_root(_move, base, T, s, bodies, qd, qdd)
+    else:
+        f = tree.from_root(_move_row, base, T, s, joint_motions(robot, s, qd), bodies, qd, qdd)
+    return tree.from_leaves(_collect, jnp.zeros(6, q.dtype), T, s, f) + row_numbers(robot, robot.armature) * qdd
 
 
 @jax.jit
@@ -268,6 +249,18 @@ def _move(parent, T, s, body, qd, qdd):
     w = back @ w + turn * qd  # ω_i = Rᵀ ω_λ + â_i q̇_i
     wd = back @ wd + turn * qdd + skew(w) @ turn * qd  # ω̇_i = Rᵀ ω̇_λ + â_i q̈_i + ω_i × â_i q̇_i
     a = a + slide * qdd + 2 * (skew(w) @ slide) * qd  # a_i = Rᵀ (a_λ + W_λ p) + â_i q̈_i + 2 ω_i × â_i q̇_i
+    return (w, wd, a), _inertial_wrench(body, a, _spin(w, wd))
+
+
+@jax.jit
+def _move_row(parent, T, s, joint, body, qd, qdd):  # the same by columns of S; `joint` is S q̇ = (v, ω) at the first one
+    w, wd, a = parent
+    back, slide, turn = T.rotation.T, s[:3], s[3:]
+    a = back @ (a + _spin(w, wd) @ T.translation)
+    w = back @ w
+    wd = back @ wd + turn * qdd + skew(w) @ joint[3:]  # ω̇_i = Rᵀ ω̇_λ + S^ω q̈ + Rᵀ ω_λ × ω
+    a = a + slide * qdd + skew(2 * w + joint[3:]) @ joint[:3]  # a_i = Rᵀ (a_λ + W_λ p) + S^v q̈ + (2 Rᵀ ω_λ + ω) × v
+    w = w + turn * qd
     return (w, wd, a), _inertial_wrench(body, a, _spin(w, wd))
 
 
@@ -293,18 +286,18 @@ def _inertial_wrench(body: Moments, a, W) -> Float[Array, "6"]:
     return jnp.concatenate([body.mass * a + W @ body.first, turn + skew(body.first) @ a])
 
 
-def crba(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+def crba(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "n n"]:
     """The mass matrix by the composite rigid body algorithm, rotors included."""
     rows = composite_rows(robot, q)
-    return rows + rows.T + jnp.diag(robot.armature - jnp.diagonal(rows))
+    return rows + rows.T + jnp.diag(row_numbers(robot, robot.armature) - jnp.diagonal(rows))
 
 
-def composite_rows(robot: Robot, q: Float[Array, " n"], bodies: Moments | None = None) -> Float[Array, "n n"]:
+def composite_rows(robot: Robot, q: Float[Array, " nq"], bodies: Moments | None = None) -> Float[Array, "n n"]:
     """The mass matrix without rotors, each joint against itself and its descendants only; the other half is zero."""
-    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
-    bodies, units = robot.inertia.moments if bodies is None else bodies, jnp.eye(robot.num_joints, dtype=q.dtype)
-    nothing = Moments.of_nothing(q.dtype), jnp.zeros((6, robot.num_joints), q.dtype)
-    return robot.tree.from_leaves(_compose, nothing, X, s, bodies, units)
+    X, s, n = Adjoint(joint_frames(robot, q)), joint_twists(robot), robot.num_velocities
+    bodies = row_bodies(robot, robot.inertia.moments if bodies is None else bodies)
+    nothing = Moments.of_nothing(q.dtype), jnp.zeros((6, n), q.dtype)
+    return robot.tree.rows.from_leaves(_compose, nothing, X, s, bodies, jnp.eye(n, dtype=q.dtype))
 
 
 @jax.jit
@@ -314,17 +307,21 @@ def _compose(children, X, s, body, unit):
     return (X.carry(body), X.T @ F), s @ F
 
 
-def link_poses(robot: Robot, q: Float[Array, " n"]) -> Transform:
+def link_poses(robot: Robot, q: Float[Array, " nq"]) -> Transform:
     """Each link's frame in the world (the frame at its joint)."""
 
     def place(T_world_parent, T_parent_link):
         T_world_link = T_world_parent @ T_parent_link
         return T_world_link, T_world_link
 
-    return robot.tree.from_root(place, identity(q.dtype), joint_frames(robot, q))
+    poses = robot.tree.rows.from_root(place, identity(q.dtype), joint_frames(robot, q))
+    if robot.tree.simple:
+        return poses
+    ends = np.flatnonzero(robot.tree.layout.closes).astype(np.int32)
+    return jax.tree.map(lambda x: x[ends], poses)
 
 
-def file_poses(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n 4 4"]:
+def file_poses(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "links 4 4"]:
     """Each link's frame in the world, where the robot's file has it."""
     turned = jax.vmap(lambda pose, offset: Transform(pose.rotation, pose.rotation @ offset + pose.translation))
     return jax.vmap(Transform.matrix)(turned(link_poses(robot, q), robot.frame_offset))
@@ -337,7 +334,7 @@ class Energy(NamedTuple):
     potential: Float[Array, "*batch"]
 
 
-def energies(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Energy:
+def energies(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Energy:
     """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
 
@@ -345,39 +342,56 @@ def energies(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Ene
         v = X @ v_parent + s * qd
         return v, v @ (inertia @ v)
 
-    twice = robot.tree.from_root(move, jnp.zeros(6, q.dtype), X, s, robot.inertia, qd)
+    twice = robot.tree.rows.from_root(move, jnp.zeros(6, q.dtype), X, s, row_bodies(robot, robot.inertia), qd)
     pose, inertia = link_poses(robot, q), robot.inertia
     moments = inertia.mass[:, None] * pose.translation + jax.vmap(jnp.matmul)(pose.rotation, inertia.first_moment)
-    kinetic = (jnp.sum(twice) + jnp.sum(robot.armature * qd**2)) / 2
+    kinetic = (jnp.sum(twice) + jnp.sum(row_numbers(robot, robot.armature) * qd**2)) / 2
     return Energy(kinetic, -jnp.sum(moments @ robot.gravity))
 
 
 def rnea_jacobian(
-    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]
+    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], qdd: Float[Array, " n"]
 ) -> Float[Array, "n p"]:
     """The regressor: RNEA without rotors is linear in the inertial parameters, so its Jacobian is exact."""
 
     def torque(parameters):
         inertia = Inertia.from_parameters(parameters.reshape(-1, 10))
-        return rnea(replace(robot, inertia=inertia, armature=jnp.zeros_like(q)), q, qd, qdd)
+        return rnea(replace(robot, inertia=inertia, armature=jnp.zeros_like(robot.armature)), q, qd, qdd)
 
     return jax.jacfwd(torque)(robot.inertia.parameters.reshape(-1))
 
 
-def christoffel(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, "n n"]:
+def christoffel(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Float[Array, "n n"]:
     """`C(q, q̇)` from Christoffel's symbols, `½ (Ṁ + ∂(M q̇)/∂q − (∂(M q̇)/∂q)ᵀ)`, so that `Ṁ − 2C` is skew."""
-    mass_rate = jax.jvp(partial(crba, robot), (q,), (qd,))[1]
-    momentum_slope = jax.jacfwd(lambda q: crba(robot, q) @ qd)(q)
-    return (mass_rate + momentum_slope - momentum_slope.T) / 2
+    still = jnp.zeros_like(qd)
+    mass_rate = jax.jvp(lambda step: crba(robot, displace(robot, q, step)), (still,), (qd,))[1]
+    momentum_slope = jax.jacfwd(lambda step: crba(robot, displace(robot, q, step)) @ qd)(still)
+    C = (mass_rate + momentum_slope - momentum_slope.T) / 2
+    if robot.tree.simple:
+        return C
+    return C + _turning_axes(robot, crba(robot, q) @ qd - row_numbers(robot, robot.armature) * qd)
+
+
+def _turning_axes(robot: Robot, momentum: Float[Array, " n"]) -> Float[Array, "n n"]:
+    """What is added where a joint's axes turn with its link: `[0, −[P]; −[P], −[L]]` of its momenta, skew itself."""
+    found = jnp.zeros((len(momentum), len(momentum)), momentum.dtype)
+    for kind, _, place in parts(robot):
+        p = momentum[place]
+        if kind == "ball":
+            found = found.at[place, place].set(-skew(p))
+        elif kind == "free":
+            linear, angular = -skew(p[:3]), -skew(p[3:])
+            found = found.at[place, place].set(jnp.block([[0 * linear, linear], [linear, angular]]))
+    return found
 
 
 def bias(
-    robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], bodies: Moments | None = None
+    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], bodies: Moments | None = None
 ) -> Float[Array, " n"]:
     """`C(q, q̇) q̇ + g(q)`: the torque that keeps the joints at constant velocity."""
-    return rnea(robot, q, qd, jnp.zeros_like(q), bodies)
+    return rnea(robot, q, qd, jnp.zeros_like(qd), bodies)
 
 
-def holding(robot: Robot, q: Float[Array, " n"]) -> Float[Array, " n"]:
+def holding(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, " n"]:
     """`g(q)`: the torque that holds the robot still."""
-    return bias(robot, q, jnp.zeros_like(q))
+    return bias(robot, q, jnp.zeros(robot.num_velocities, q.dtype))

@@ -22,7 +22,7 @@ except ImportError as error:
 
 from diffnea.arrays import Rows
 from diffnea.models import Model, unlimited
-from diffnea.robot import Robot
+from diffnea.robot import Robot, require_single
 from diffnea.rollout import delay, step
 
 Reward = Callable[[Array, Array, Array], Any]
@@ -93,6 +93,7 @@ def _model_of(given: Any) -> Model:
     model = Model(model) if isinstance(model, Robot) else model
     if not isinstance(model, Model):
         raise TypeError(f"make_env: got a {type(given).__name__}; give a fit, a Model or a Robot")
+    require_single(model.robot, "make_env")
     return model
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Array, ArrayLike, Float, Real
 from diffnea import batches, dynamics
 from diffnea.arrays import Rows, numbers
 from diffnea.formats import link_frames
+from diffnea.joints import joint_frames, joint_twists
 from diffnea.robot import Robot, nameless
 from diffnea.spatial import Adjoint, Transform, identity
 
@@ -19,7 +20,7 @@ ORIGIN = (0.0, 0.0, 0.0)
 
 def forward_kinematics(
     robot: Robot, q: Real[ArrayLike, "*batch n"] | Rows, link: str | None = None
-) -> Float[Array, "*batch n 4 4"] | Float[Array, "*batch 4 4"]:
+) -> Float[Array, "*batch links 4 4"] | Float[Array, "*batch 4 4"]:
     """World poses as homogeneous 4 × 4 matrices.
 
     Args:
@@ -51,7 +52,7 @@ def jacobian(
         point: whose velocity is asked for, in the link's own frame (m); its origin by default.
 
     Returns:
-        (…, 6, num_joints): three rows of linear, three of angular velocity. Pinocchio's `LOCAL_WORLD_ALIGNED`,
+        (…, 6, num_velocities): three rows of linear, three of angular velocity. Pinocchio's `LOCAL_WORLD_ALIGNED`,
         MuJoCo's `mj_jac`.
     """
     owner, frame = _find(robot, link)
@@ -74,8 +75,7 @@ def _find(robot: Robot, link: str) -> tuple[int, np.ndarray]:
 
 def _on_batches(function, robot: Robot, q) -> Array:
     q = numbers("q", q)
-    if not q.ndim or q.shape[-1] != robot.num_joints:
-        raise ValueError(f"q has shape {q.shape}; its last axis must be {robot.num_joints}, one a joint")
+    batches.check_lengths(robot, {"q": q.shape})
     q = q if jnp.issubdtype(q.dtype, jnp.floating) else q.astype(float)
     for _ in q.shape[:-1]:
         function = jax.vmap(function)
@@ -94,10 +94,10 @@ def _world(robot: Robot, owner: int, q: Float[Array, " n"]) -> Transform:
 
 @partial(jax.jit, static_argnums=0)
 def _jacobian(
-    owner: int, robot: Robot, frame: Float[ArrayLike, "4 4"], point: Float[Array, "3"], q: Float[Array, " n"]
+    owner: int, robot: Robot, frame: Float[ArrayLike, "4 4"], point: Float[Array, "3"], q: Float[Array, " nq"]
 ) -> Float[Array, "6 n"]:
     if owner < 0:
-        return jnp.zeros((6, q.shape[-1]), q.dtype)
+        return jnp.zeros((6, robot.num_velocities), q.dtype)
     own = _twist_columns(robot, q)[owner]
     frame = jnp.asarray(frame, q.dtype)
     at = frame[:3, :3] @ point.astype(q.dtype) + frame[:3, 3]
@@ -106,13 +106,13 @@ def _jacobian(
     return jnp.concatenate([R @ moved[:3], R @ moved[3:]])
 
 
-def _twist_columns(robot: Robot, q: Float[Array, " n"]) -> Float[Array, "n 6 n"]:
+def _twist_columns(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "links 6 n"]:
     """`v_i = V_i q̇` in each link's own frame: `V_i = X_i V_λ + s_i e_iᵀ`."""
-    X, s = Adjoint(dynamics.joint_frames(robot, q)), dynamics.joint_twists(robot)
+    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
 
     def move(V_parent, X, s, own):
         V = X @ V_parent + jnp.outer(s, own)
         return V, V
 
-    n = robot.num_joints
-    return robot.tree.from_root(move, jnp.zeros((6, n), q.dtype), X, s, jnp.eye(n, dtype=q.dtype))
+    n, ends = robot.num_velocities, np.flatnonzero(robot.tree.layout.closes)
+    return robot.tree.rows.from_root(move, jnp.zeros((6, n), q.dtype), X, s, jnp.eye(n, dtype=q.dtype))[ends]

@@ -10,13 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
-from diffnea import dynamics
+from diffnea import dynamics, manifold
 from diffnea.actuators import AbstractActuator, EnergyClass, Ideal, for_robot
 from diffnea.actuators.networks import Network
+from diffnea.actuators.on_joints import on_joints
 from diffnea.arrays import Rows
 from diffnea.batches import batched
 from diffnea.contact import Table
-from diffnea.robot import Robot
+from diffnea.robot import Robot, require_single
 
 
 class Linearised(NamedTuple):
@@ -35,28 +36,50 @@ class AbstractModel(eqx.Module):
         """How many joints move."""
 
     @property
+    def num_positions(self) -> int:
+        """How long q is: a number a joint, and more for balls and free links."""
+        return self.num_joints
+
+    @property
+    def num_velocities(self) -> int:
+        """How long qd is."""
+        return self.num_joints
+
+    def displace(self, q: Float[Array, " nq"], step: Float[Array, " n"]) -> Float[Array, " nq"]:
+        """`q ⊕ step`: where small or large steps of the velocities' kind lead."""
+        return q + step
+
+    def difference(self, q0: Float[Array, " nq"], q1: Float[Array, " nq"]) -> Float[Array, " n"]:
+        """`q1 ⊖ q0`: the step that leads from one to the other."""
+        return q1 - q0
+
+    def rate(self, step: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        """How a step from a place changes, where the velocities at its end are q̇."""
+        return qd
+
+    @property
     @abstractmethod
     def energy_class(self) -> EnergyClass:
         """What is known of the model's own energy without command."""
 
     @abstractmethod
-    def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
+    def predict(self, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]) -> Float[Array, " n"]:
         """Joint accelerations of one sample."""
 
     def __call__(
         self,
-        q: Real[ArrayLike, "*#batch n"] | Rows,
+        q: Real[ArrayLike, "*#batch nq"] | Rows,
         qd: Real[ArrayLike, "*#batch n"] | Rows,
-        u: Real[ArrayLike, "*#batch n"] | Rows,
+        u: Real[ArrayLike, "*#batch joints"] | Rows,
     ) -> Float[Array, "*batch n"]:
         """Joint accelerations under the commands `u`."""
         return batched(acceleration, self, q=q, qd=qd, u=u)
 
     def step(
         self,
-        q: Real[ArrayLike, "*#batch n"] | Rows,
+        q: Real[ArrayLike, "*#batch nq"] | Rows,
         qd: Real[ArrayLike, "*#batch n"] | Rows,
-        u: Real[ArrayLike, "*#batch n"] | Rows,
+        u: Real[ArrayLike, "*#batch joints"] | Rows,
         dt: Real[ArrayLike, ""],
     ) -> tuple[Float[Array, "*batch n"], Float[Array, "*batch n"]]:
         """The next state: one step of `rollout` with its energy guarantee.
@@ -76,9 +99,9 @@ class AbstractModel(eqx.Module):
 
     def linearise(
         self,
-        q: Real[ArrayLike, " n"] | Rows,
+        q: Real[ArrayLike, " nq"] | Rows,
         qd: Real[ArrayLike, " n"] | Rows,
-        u: Real[ArrayLike, " n"] | Rows,
+        u: Real[ArrayLike, " joints"] | Rows,
         dt: float | None = None,
     ) -> "Linearised":
         """How the state x = (q, q̇) answers small changes about a point, for linear control.
@@ -91,14 +114,19 @@ class AbstractModel(eqx.Module):
                 `x⁺ ≈ f + A δx + B δu`.
 
         Returns:
-            (A, B), of shapes (2n, 2n) and (2n, n).
+            (A, B), of shapes (2n, 2n) and (2n, num_joints), n = num_velocities; balls and free links by small steps
+            from q, as `difference` has them.
         """
         q, qd, u = (jnp.asarray(value, float) for value in (q, qd, u))
 
-        def change(q, qd, u):
-            return jnp.concatenate([qd, self(q, qd, u)] if dt is None else list(self.step(q, qd, u, dt)))
+        def change(moved, qd, u):
+            at = self.displace(q, moved)
+            if dt is None:
+                return jnp.concatenate([self.rate(moved, qd), self(at, qd, u)])
+            after, speed = self.step(at, qd, u, dt)
+            return jnp.concatenate([self.difference(q, after), speed])
 
-        by_q, by_qd, by_u = jax.jacfwd(change, (0, 1, 2))(q, qd, u)
+        by_q, by_qd, by_u = jax.jacfwd(change, (0, 1, 2))(jnp.zeros_like(qd), qd, u)
         return Linearised(jnp.concatenate([by_q, by_qd], axis=1), by_u)
 
 
@@ -135,21 +163,45 @@ class Model(AbstractModel):
                 f'Model: the actuator is for {self.actuator.num_joints} joints, robot "{robot.name}" has '
                 f"{robot.num_joints}; make both for the same"
             )
+        if self.actuator.loop is not None:
+            require_single(robot, "Model: a servo")
 
     @property
     def num_joints(self) -> int:
         return self.robot.num_joints
 
     @property
+    def num_positions(self) -> int:
+        return self.robot.num_positions
+
+    @property
+    def num_velocities(self) -> int:
+        return self.robot.num_velocities
+
+    @property
     def energy_class(self) -> EnergyClass:
         return self.actuator.energy_class  # a robot by itself conserves energy
 
-    def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
-        return constrained(self, q, qd, torques(self, q, qd, u), jnp.ones_like(q))
+    def predict(self, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]) -> Float[Array, " n"]:
+        return constrained(self, q, qd, torques(self, q, qd, u), jnp.ones_like(qd))
+
+    @property
+    def forces(self) -> AbstractActuator:
+        """The actuator as q and q̇ of the whole robot ask for it, balls and free links included."""
+        return on_joints(self.actuator, self.robot.tree)
+
+    def displace(self, q: Float[Array, " nq"], step: Float[Array, " n"]) -> Float[Array, " nq"]:
+        return manifold.displace(self.robot, q, step)
+
+    def difference(self, q0: Float[Array, " nq"], q1: Float[Array, " nq"]) -> Float[Array, " n"]:
+        return manifold.difference(self.robot, q0, q1)
+
+    def rate(self, step: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        return manifold.rate(self.robot, step, qd)
 
     def inverse_dynamics(
         self,
-        q: Real[ArrayLike, "*#batch n"] | Rows,
+        q: Real[ArrayLike, "*#batch nq"] | Rows,
         qd: Real[ArrayLike, "*#batch n"] | Rows,
         qdd: Real[ArrayLike, "*#batch n"] | Rows,
     ) -> Float[Array, "*batch n"]:
@@ -167,9 +219,9 @@ class Model(AbstractModel):
 
     def energy(
         self,
-        q: Real[ArrayLike, "*#batch n"] | Rows,
+        q: Real[ArrayLike, "*#batch nq"] | Rows,
         qd: Real[ArrayLike, "*#batch n"] | Rows,
-        u: Real[ArrayLike, "*#batch n"] | Rows | None = None,
+        u: Real[ArrayLike, "*#batch joints"] | Rows | None = None,
     ) -> Float[Array, "*batch"]:
         """The model's own energy in joules: kinetic and potential, and what its actuators store.
 
@@ -221,7 +273,7 @@ class FeedForward(AbstractModel):
     def energy_class(self) -> EnergyClass:
         return "unbounded"
 
-    def predict(self, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
+    def predict(self, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]) -> Float[Array, " n"]:
         fixed = (self.input_mean, self.input_scale, self.output_mean, self.output_scale)
         input_mean, input_scale, output_mean, output_scale = map(_constant, fixed)
         normal = (_inputs(self.wraps, q, qd, u) - input_mean) / input_scale
@@ -259,7 +311,7 @@ def _truths(wraps: Sequence[bool] | np.ndarray | None, count: int) -> tuple[bool
 
 
 def _inputs(
-    wraps: tuple[bool, ...], q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]
+    wraps: tuple[bool, ...], q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]
 ) -> Float[Array, " k"]:
     turning, others = np.flatnonzero(wraps), np.flatnonzero(np.logical_not(wraps))
     return jnp.concatenate([jnp.sin(q[turning]), jnp.cos(q[turning]), q[others], qd, u])
@@ -272,7 +324,7 @@ def _statistics(rows: Float[Array, "sample k"]) -> tuple[Float[Array, " k"], Flo
 
 
 def acceleration(
-    model: AbstractModel, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]
+    model: AbstractModel, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]
 ) -> Float[Array, " n"]:
     """Joint accelerations of one sample."""
     return model.predict(q, qd, u)
@@ -282,28 +334,34 @@ def acceleration(
 NEWTON_STEPS = 4
 
 
-def command(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]) -> Float[Array, " n"]:
+def command(
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"], qdd: Float[Array, " n"]
+) -> Float[Array, " n"]:
     """The command of one sample that brings the torques of a motion, joint by joint (Newton's method)."""
-    wanted, u = inverse(model, q, qd, qdd), jnp.zeros_like(q)
+    layout = model.robot.tree.layout
+    driven = np.array(layout.first_velocity, np.int32)[layout.single]  # all of q̇ but balls and free links
+    wanted, u = inverse(model, q, qd, qdd)[driven], jnp.zeros(model.num_joints, q.dtype)
     for _ in range(NEWTON_STEPS):
-        torque, slope = jax.jvp(lambda u: torques(model, q, qd, u), (u,), (jnp.ones_like(u),))
+        torque, slope = jax.jvp(lambda u: torques(model, q, qd, u)[driven], (u,), (jnp.ones_like(u),))
         reached = slope != 0
         u = u + jnp.where(reached, wanted - torque, 0.0) / jnp.where(reached, slope, 1.0)
     return u
 
 
-def torques(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"]) -> Float[Array, " n"]:
+def torques(
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]
+) -> Float[Array, " n"]:
     """The torques on the joints: of actuators, of friction that grows with load, and of a table that is touched."""
-    tau, table = model.actuator(u, q, qd), model.contact
+    tau, table = model.forces(u, q, qd), model.contact
     if table is not None:
-        tau = tau - jax.grad(lambda q: table.potential(model.robot, q))(q)
-    if not model.actuator.grows_with_load:
+        tau = tau - jax.grad(lambda step: table.potential(model.robot, model.displace(q, step)))(jnp.zeros_like(qd))
+    if not model.forces.grows_with_load:
         return tau
     outside = -dynamics.bias(model.robot, q, qd)
-    return tau - model.actuator.loaded(model.actuator.drive(u, q, qd), outside, qd) * jnp.sign(qd)
+    return tau - model.forces.loaded(model.forces.drive(u, q, qd), outside, qd) * jnp.sign(qd)
 
 
-def own_energy(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, ""]:
+def own_energy(model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Float[Array, ""]:
     """The model's own energy of one sample."""
     kinetic, potential = energies(model, q, qd)
     return kinetic + potential
@@ -327,44 +385,46 @@ def held_energy(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: 
 # A robot's dynamics with the rotors of its actuators, which may turn with several joints: M + Sᵀ J S ------------------
 
 
-def inverse(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]) -> Float[Array, " n"]:
+def inverse(
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"], qdd: Float[Array, " n"]
+) -> Float[Array, " n"]:
     """The torques that a motion takes."""
     taken = dynamics.rnea(model.robot, q, qd, qdd)
-    if not model.actuator.turning:
+    if not model.forces.turning:
         return taken
     turns = _turns(model, q)
-    return taken + turns.T @ (model.actuator.rotors * (turns @ qdd))
+    return taken + turns.T @ (model.forces.rotors * (turns @ qdd))
 
 
-def mass(model: Model, q: Float[Array, " n"]) -> Float[Array, "n n"]:
+def mass(model: Model, q: Float[Array, " nq"]) -> Float[Array, "n n"]:
     """The mass matrix."""
-    if not model.actuator.turning:
+    if not model.forces.turning:
         return dynamics.crba(model.robot, q)
     turns = _turns(model, q)
-    return dynamics.crba(model.robot, q) + turns.T @ (model.actuator.rotors[:, None] * turns)
+    return dynamics.crba(model.robot, q) + turns.T @ (model.forces.rotors[:, None] * turns)
 
 
-def energies(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> dynamics.Energy:
+def energies(model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> dynamics.Energy:
     """Kinetic energy, and potential energy with what the actuators store."""
     kinetic, potential = dynamics.energies(model.robot, q, qd)
-    if model.actuator.turning:
-        kinetic = kinetic + jnp.sum(model.actuator.rotors * (_turns(model, q) @ qd) ** 2) / 2
+    if model.forces.turning:
+        kinetic = kinetic + jnp.sum(model.forces.rotors * (_turns(model, q) @ qd) ** 2) / 2
     if model.contact is not None:
         potential = potential + model.contact.potential(model.robot, q)
-    return dynamics.Energy(kinetic, potential + model.actuator.potential(q))
+    return dynamics.Energy(kinetic, potential + model.forces.potential(q))
 
 
 def constrained(
-    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """Accelerations under joint torques, with joints locked where `free` is 0.
 
     One rotor after the other (Sherman and Morrison): `x − W J (S x) / (1 + J S W)` with `W = M⁻¹ Sᵀ`.
     """
     qdd = dynamics.constrained(model.robot, q, qd, tau, free)
-    if not model.actuator.turning:
+    if not model.forces.turning:
         return qdd
-    turns, rotors = _turns(model, q), model.actuator.rotors
+    turns, rotors = _turns(model, q), model.forces.rotors
     found = [qdd, *(dynamics.solve_mass(model.robot, q, row, free) for row in turns)]
     for k, row in enumerate(turns):
         pushed = found.pop(1)
@@ -373,5 +433,5 @@ def constrained(
     return found[0]
 
 
-def _turns(model: Model, q: Float[Array, " n"]) -> Float[Array, "k n"]:
-    return jnp.asarray(np.array(model.actuator.turning), q.dtype)
+def _turns(model: Model, q: Float[Array, " nq"]) -> Float[Array, "k n"]:
+    return jnp.asarray(np.array(model.forces.turning), q.dtype)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,14 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from diffnea.errors import DiffneaError
 from diffnea.spatial import Inertia, Transform
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic")
+# Joints of several velocities, each a row of the tree: how a free base and a ball move, in the link's own axes.
+SEVERAL = {"free": ("prismatic",) * 3 + ("revolute",) * 3, "ball": ("revolute",) * 3}
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
 class Tree(eqx.Module):
-    """How the links hang together: link i is moved by joint i, and `parents[i] < i` (−1: the fixed base)."""
+    """How the links hang together: link i is moved by joint i, and `parents[i] < i` (−1: the ground).
+
+    Kinds are revolute, continuous, prismatic, ball (position by a unit quaternion), and free (position, quaternion),
+    which stands on the ground alone.
+    """
 
     parents: tuple[int, ...] = eqx.field(static=True)
     kinds: tuple[str, ...] = eqx.field(static=True)
@@ -33,9 +40,8 @@ class Tree(eqx.Module):
         for i, parent in enumerate(self.parents):
             if not -1 <= parent < i:
                 raise ValueError(f"Tree: parent of link {i} is {parent}; use −1 for the base or an earlier link")
-        for name, kind in zip(self.joint_names, self.kinds, strict=True):
-            if kind not in JOINT_KINDS:
-                raise ValueError(f'Tree: joint "{name}" is "{kind}"; use {", ".join(JOINT_KINDS)}')
+        for name, kind, parent in zip(self.joint_names, self.kinds, self.parents, strict=True):
+            _check_kind(name, kind, parent)
         for what, names in (("joint", self.joint_names), ("link", self.link_names)):
             if len(set(names)) != count:
                 twice = next(name for name in names if names.count(name) > 1)
@@ -45,6 +51,21 @@ class Tree(eqx.Module):
     def revolute(self) -> np.ndarray:
         """Which joints turn (revolute and continuous), the others slide."""
         return np.array([kind != "prismatic" for kind in self.kinds], dtype=bool)
+
+    @property
+    def layout(self) -> "Layout":
+        """Where each link's coordinates and velocities stand."""
+        return _layout(self.parents, self.kinds)
+
+    @property
+    def simple(self) -> bool:
+        """Whether every joint has one coordinate."""
+        return not any(kind in SEVERAL for kind in self.kinds)
+
+    @property
+    def rows(self) -> "Tree":
+        """The tree with a row a velocity: a joint of several is as many rows, the last of which is the link."""
+        return self if self.simple else self.layout.rows
 
     def from_root(self, step: Callable[..., tuple[Any, Any]], root: Any, *links: Any) -> Any:
         """Run `carry, output = step(parent's carry, *link)` from the base outwards; the outputs, one row a link."""
@@ -69,6 +90,58 @@ class Tree(eqx.Module):
             return jax.vmap(step)(_repeat(carry, 0), *links)[1]
         order = np.argsort(np.concatenate([level.links for level in _levels(self.parents)]))
         return _take(jax.tree.map(lambda *rows: jnp.concatenate(rows), *outputs), order)
+
+
+def _check_kind(name: str, kind: str, parent: int) -> None:
+    if kind not in JOINT_KINDS and kind not in SEVERAL:
+        raise ValueError(f'Tree: joint "{name}" is "{kind}"; use {", ".join((*JOINT_KINDS, *SEVERAL))}')
+    if kind == "free" and parent >= 0:
+        raise ValueError(f'Tree: joint "{name}" is free but hangs on a link; free joints stand on the ground')
+
+
+class Layout(NamedTuple):
+    """Where a tree's links have their coordinates and velocities, and which row of `Tree.rows` is whose."""
+
+    first_position: tuple[int, ...]  # of each link
+    first_velocity: tuple[int, ...]
+    num_positions: int
+    num_velocities: int
+    links: np.ndarray  # the link of each row
+    rows: Tree
+
+    @property
+    def single(self) -> np.ndarray:
+        """Links whose joint has one coordinate."""
+        counts = np.bincount(self.links, minlength=len(self.first_velocity))
+        return np.flatnonzero(counts == 1)
+
+    @property
+    def opens(self) -> np.ndarray:
+        """Whether a row is its joint's first."""
+        return np.isin(np.arange(self.num_velocities), self.first_velocity)
+
+    @property
+    def closes(self) -> np.ndarray:
+        """Whether a row is its joint's last, and so the link itself."""
+        return np.append(self.opens[1:], np.ones(min(1, self.num_velocities), bool))
+
+
+@lru_cache(maxsize=1024)
+def _layout(parents: tuple[int, ...], kinds: tuple[str, ...]) -> Layout:
+    positions, velocities, links, above, moves, ends = [], [], [], [], [], []
+    count = 0
+    for i, (parent, kind) in enumerate(zip(parents, kinds, strict=True)):
+        columns = SEVERAL.get(kind, (kind,))
+        positions.append(count)
+        velocities.append(len(links))
+        count += len(columns) + (kind in SEVERAL)
+        above += [ends[parent] if parent >= 0 else -1, *range(len(links), len(links) + len(columns) - 1)]
+        moves += columns
+        links += [i] * len(columns)
+        ends.append(len(links) - 1)
+    names = tuple(map(str, range(len(links))))
+    rows = Tree(tuple(above), tuple(moves), names, names)
+    return Layout(tuple(positions), tuple(velocities), count, len(links), np.array(links, int), rows)
 
 
 class _Level:
@@ -145,18 +218,20 @@ class Source:
     path: str
     text: bytes
     locked: tuple[tuple[str, float], ...] = ()  # joints that are held still, and where
+    floated: bool = False  # whether the file's root was set free
 
 
 class Robot(eqx.Module):
-    """A fixed-base kinematic tree with one row a link; every number is an array leaf, the topology is static.
+    """A kinematic tree with one row a link; every number is an array leaf, the topology is static.
 
-    A link's frame sits at its joint and turns with it. For URDF that is the file's link frame; `frame_offset` is
+    A link's frame sits at its joint and turns with it. The coordinates of a free joint are the link's pose in the
+    world; its `placement` says where the file has it. For URDF that is the file's link frame; `frame_offset` is
     where the file's frame sits in ours (MJCF may anchor a joint away from its body's origin).
     """
 
     tree: Tree
     placement: Transform  # T_O: the link's frame in its parent's at q = 0
-    axis: Float[Array, "n 3"]  # unit vector in the link's frame
+    axis: Float[Array, "n 3"]  # unit vector in the link's frame; free joints and balls have no use for it
     inertia: Inertia
     armature: Float[Array, " n"]  # reflected rotor inertia, added to the mass matrix' diagonal
     damping: Float[Array, " n"]  # viscous friction, N·m·s/rad or N·s/m, as the file gives it
@@ -169,9 +244,24 @@ class Robot(eqx.Module):
     source: Source | None = eqx.field(static=True, default=None, repr=False)
 
     @property
+    def base(self) -> Literal["fixed", "floating"]:
+        """Whether the first link stands on the ground by a joint, or is free."""
+        return "floating" if self.tree.kinds[:1] == ("free",) else "fixed"
+
+    @property
     def num_joints(self) -> int:
-        """How many joints move, and so how many links do."""
-        return len(self.tree.parents)
+        """How many joints of one coordinate there are: revolute, continuous and prismatic ones."""
+        return len(self.joint_names)
+
+    @property
+    def num_positions(self) -> int:
+        """How long q is: a coordinate a joint, four for a ball (w x y z), seven for a free link (x y z, w x y z)."""
+        return self.tree.layout.num_positions
+
+    @property
+    def num_velocities(self) -> int:
+        """How long qd is: one a joint, three for a ball, six for a free link (linear, angular in its own frame)."""
+        return self.tree.layout.num_velocities
 
     @property
     def num_links(self) -> int:
@@ -180,12 +270,13 @@ class Robot(eqx.Module):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """The joints in the order of q."""
-        return self.tree.joint_names
+        """The joints of one coordinate in the order of q; free joints and balls are in `tree.joint_names` only."""
+        named = zip(self.tree.joint_names, self.tree.kinds, strict=True)
+        return tuple(name for name, kind in named if kind not in SEVERAL)
 
     @property
     def link_names(self) -> tuple[str, ...]:
-        """The link each joint moves, in the order of q."""
+        """The links that move, in the order of q."""
         return self.tree.link_names
 
     def replace(self, *, link: str | None = None, joint: str | None = None, **changes: Any) -> "Robot":
@@ -224,6 +315,17 @@ def _changed(body: Inertia, mass: Any = None, com: Any = None, inertia: Any = No
     return Inertia.from_com(heavier, body.com if com is None else com, inertia)
 
 
+def require_single(robot: Robot, what: str) -> None:
+    """Refuse a robot with balls or free links where only joints of one coordinate are served so far."""
+    for name, kind in zip(robot.tree.joint_names, robot.tree.kinds, strict=True):
+        if kind in SEVERAL:
+            held = 'hold it by load_robot(…, base="fixed") or lock' if kind == "free" else "hold it by lock"
+            raise DiffneaError(
+                f'{what}: joint "{name}" of robot "{robot.name}" is {kind}; revolute, continuous and prismatic joints '
+                f"can be used here, {held}"
+            )
+
+
 def astype(robot: Robot, dtype: Any) -> Robot:
     """The same robot with its numbers in another precision."""
     return jax.tree.map(lambda x: jnp.asarray(x, dtype), robot)
@@ -231,6 +333,6 @@ def astype(robot: Robot, dtype: Any) -> Robot:
 
 def nameless(robot: Robot) -> Robot:
     """The robot reduced to what shapes the computation, so that equal trees share one compilation."""
-    kinds = tuple("prismatic" if kind == "prismatic" else "revolute" for kind in robot.tree.kinds)
-    blank = tuple(str(i) for i in range(robot.num_joints))
+    kinds = tuple("revolute" if kind == "continuous" else kind for kind in robot.tree.kinds)
+    blank = tuple(str(i) for i in range(robot.num_links))
     return replace(robot, tree=Tree(robot.tree.parents, kinds, blank, blank), name="", source=None)

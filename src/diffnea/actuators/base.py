@@ -97,6 +97,10 @@ class AbstractActuator(eqx.Module):
         """The energy stored in the actuator; its torque is `−∂potential/∂q`."""
         return jnp.zeros((), q.dtype)
 
+    def restoring(self, q: Float[Array, " n"]) -> Float[Array, " n"]:
+        """`∂potential/∂q`: the torque that holds what is stored, the negative of what it exerts."""
+        return jax.grad(self.potential)(q)
+
     def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
         """What opposes motion, non-negative by construction, smooth in q and in each direction of q̇."""
         return Resistance(jnp.zeros_like(qd), jnp.zeros_like(qd))
@@ -179,8 +183,8 @@ class AbstractActuator(eqx.Module):
 
     def __call__(
         self,
-        u: Float[Array, " n"],
-        q: Float[Array, " n"],
+        u: Float[Array, " joints"],
+        q: Float[Array, " nq"],
         qd: Float[Array, " n"],
         way: Float[Array, " m"] | None = None,
     ) -> Float[Array, " n"]:
@@ -190,7 +194,7 @@ class AbstractActuator(eqx.Module):
         the past of a motion tells; None: by the velocities.
         """
         lost, n = self.resistance(q, qd), self.num_joints
-        stored = jax.grad(self.potential)(q)
+        stored = self.restoring(q)
         joints, motors = (jnp.sign(qd), None) if way is None else (way[:n], way[n:])
         rubbed = self.shared(q, qd, motors) - lost.dry * joints - lost.viscous * qd
         return self.drive(u, q, qd) - stored + rubbed + self.residual(u, q, qd)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, PRNGKeyArray
 
-from diffnea import batches
+from diffnea import batches, manifold
 from diffnea.actuators.base import AbstractActuator, Ideal
 from diffnea.actuators.coefficients import static
 from diffnea.actuators.combined import combine
@@ -221,8 +221,9 @@ def for_robot(
     starts; a motor takes only its sign. Both drive the joints with a gear and an effort, unless `driven` says which.
     """
     inertia = _typical_inertia(robot)
-    lower, upper, speed, effort = (np.asarray(row, float) for row in jax.tree.leaves(robot.limits))
-    gear, damping, friction = (np.asarray(row, float) for row in (robot.gear, robot.damping, robot.friction))
+    single = robot.tree.layout.single  # balls and free links have no actuator
+    lower, upper, speed, effort = (np.asarray(row, float)[single] for row in jax.tree.leaves(robot.limits))
+    gear, damping, friction = (np.asarray(row, float)[single] for row in (robot.gear, robot.damping, robot.friction))
     if driven is None:  # an effort of 0 at every joint is a file that does not know
         driven = (gear != 0) & ((effort > 0) | ~np.any(effort > 0))
     effort = np.where((effort > 0) & np.isfinite(effort), effort, FULL_ACCELERATION * inertia)
@@ -230,7 +231,8 @@ def for_robot(
     span = upper - lower
     ranged = np.isfinite(span) & (span > 0)
     reach = np.where(ranged, span / 2, USUAL_REACH)
-    turns, wraps = robot.tree.revolute, np.array([kind == "continuous" for kind in robot.tree.kinds], bool)
+    turns, kinds = robot.tree.revolute[single], np.array(robot.tree.kinds)[single]
+    wraps = kinds == "continuous"
     period = np.where(wraps | (turns & ~(ranged & (span < np.pi))), 2 * np.pi, 4 * reach)
     start = Start(
         Scales(*(tuple(row.tolist()) for row in (turns, reach, speed, effort))),
@@ -246,10 +248,12 @@ def for_robot(
 
 def _typical_inertia(robot: Robot) -> np.ndarray:
     """What each joint has to move, from the mass matrix in two poses."""
-    poses = (jnp.zeros(robot.num_joints), jnp.ones(robot.num_joints))
-    robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, poses[0].dtype), robot)
+    layout = robot.tree.layout
+    robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), robot)
+    still = manifold.neutral(robot)
+    poses = (still, still.at[np.array(layout.first_position, int)[layout.single]].set(1.0))
     diagonals = [np.diagonal(np.asarray(batches.mass_matrix(robot, q))) for q in poses]
-    inertia = np.maximum(*diagonals)
+    inertia = np.maximum(*diagonals)[np.array(layout.first_velocity, int)[layout.single]]
     return np.where(np.isfinite(inertia) & (inertia > 0), inertia, 1.0)
 
 

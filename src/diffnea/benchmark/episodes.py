@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import dynamics, kernels
+from diffnea.models import Model
 from diffnea.recordings import Recording
 from diffnea.robot import Robot
 from diffnea.rollout.classical import runge_kutta
@@ -53,7 +54,7 @@ def _step(machine: Ideal, state: Moving, u: Float[Array, "2"], dt: Float[Array, 
 
     def substep(_, moving):
         q, qd = moving
-        end = runge_kutta(slope, q, qd, dt / SUBSTEPS)
+        end = runge_kutta(Model(machine.robot), slope, q, qd, dt / SUBSTEPS)
         return end.q, end.qd
 
     return Moving(*jax.lax.fori_loop(0, SUBSTEPS, substep, (state.q, state.qd)))

@@ -20,7 +20,7 @@ from diffnea.identify.progress import Watch
 from diffnea.models import Model
 from diffnea.recordings import Recording, RecordingError, as_held, load_recordings, public
 from diffnea.recordings.column_map import read_map
-from diffnea.robot import Robot
+from diffnea.robot import Robot, require_single
 from diffnea.text import count
 
 _PARTS = ("train", "test", "all")
@@ -66,7 +66,9 @@ class Start:
 def read_start(name: str, lock: Sequence[str] = ()) -> Start:
     """A robot as `read_robot` finds it, or the fit in a folder."""
     if not Path(name).is_dir():
-        return Start(read_robot(name, lock=lock))
+        robot = read_robot(name, lock=lock)
+        require_single(robot, name)
+        return Start(robot)
     if lock:
         raise ValueError(f"{name}: is a fit, and its joints are locked as they were; leave --lock out")
     found = load_fit(name)

@@ -17,7 +17,7 @@ from diffnea.excitation.series import Basis, basis, harmonics
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.recordings import Recording
-from diffnea.robot import Robot
+from diffnea.robot import Robot, require_single
 
 # Samples for each wave of the highest frequency while a motion is sought; the result is checked on a finer grid.
 _SAMPLES_A_WAVE = 16
@@ -85,6 +85,7 @@ def design(
     Limits are those of the robot's file; `acceleration` is one more, rad/s² or m/s². `noise` is the torque's standard
     deviation as a share of each joint's effort.
     """
+    require_single(robot, "excite")
     if criterion not in CRITERIA:
         raise ValueError(f'excite: criterion is "{criterion}"; use {" or ".join(CRITERIA)}')
     _check(seconds=seconds, bandwidth=bandwidth, rate=rate, noise=noise)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from diffnea import files
@@ -27,8 +28,8 @@ from diffnea.formats.description import (
     revise,
     tips,
 )
+from diffnea.formats.locking import float_base, ground_base, places, unlock
 from diffnea.formats.locking import lock as locked
-from diffnea.formats.locking import places, unlock
 from diffnea.formats.xml_text import MOST_BYTES, XMLFault, parse
 from diffnea.robot import Robot, Source, astype
 from diffnea.text import one_line
@@ -40,12 +41,17 @@ def load_robot(
     path: str | os.PathLike[str],
     *,
     lock: Mapping[str, float | None] | Iterable[str] = (),
+    base: str | None = None,
     allow_unphysical: bool = False,
 ) -> Robot:
     """Read a robot from a URDF or MJCF file, told apart by content; links joined by fixed joints become one.
 
     Joints in `lock` are held still, at 0 or where a mapping says (rad or m), and are no joints of the robot; files that
-    are written from it have them as before.
+    are written from it have them as before. Free joints and balls are held where the file has them; one without a name
+    in the file is called after its body, `<body>_joint`.
+
+    `base` says whether the root is free to move: "floating" sets that of a URDF free, "fixed" holds what the file has
+    free; None takes the file's word.
 
     A link that no body can be (negative mass, moments that break the triangle inequality) is refused unless
     `allow_unphysical`, since vendors do ship such files.
@@ -54,10 +60,11 @@ def load_robot(
     text = _bytes(path)
     try:
         kind = _kind(text)
-        description = (_read_any if allow_unphysical else _read_physical)(text, str(path), kind)
-        held = places(description, lock)
+        floated = _is_floated(base, kind)
+        description = (_read_any if allow_unphysical else _read_physical)(text, str(path), kind, floated)
+        held = places(description, _with_base(description, lock, base))
         description = locked(description, held)
-        robot = assemble(description, Source(kind, str(path), text, held))
+        robot = assemble(description, Source(kind, str(path), text, held, floated))
     except XMLFault as error:
         raise RobotFileError(f"{path}: {one_line(str(error))}; give a URDF or MJCF file") from None
     except RobotFileError as error:
@@ -95,8 +102,10 @@ def save_robot(
         if kind == "urdf" and curves:
             raise RobotFileError("URDF has no place for friction that changes with speed; use .xml for MJCF")
         text = _write(robot, path, kind, fresh, curves)
-        held = () if robot.source is None or fresh else robot.source.locked
-        written = locked(_read(text, str(path), kind, allow_unphysical=True), held)
+        source = None if fresh else robot.source
+        floated = source is not None and source.format == kind and source.floated
+        written = _read(text, str(path), kind, True, floated)
+        written = locked(written, () if source is None else source.locked)
         back = assemble(written)
         _verify(robot, back, kind)
         _verify_curves(written, curves)
@@ -112,8 +121,7 @@ def fixed_parts(robot: Robot) -> np.ndarray:
     """What the robot's file has rigidly fixed to each moving link, locked joints included: (n, 10) parameters."""
     if robot.source is None:
         return np.zeros((robot.num_links, 10))
-    source = robot.source
-    return attached(locked(_read(source.text, source.path, source.format, allow_unphysical=True), source.locked))
+    return attached(locked(_described(robot.source), robot.source.locked))
 
 
 def link_frames(robot: Robot) -> dict[str, tuple[int, np.ndarray]]:
@@ -125,8 +133,7 @@ def link_frames(robot: Robot) -> dict[str, tuple[int, np.ndarray]]:
         poses = np.tile(np.eye(4), (robot.num_links, 1, 1))
         poses[:, :3, 3] = np.asarray(robot.frame_offset)
         return {name: (i, poses[i]) for i, name in enumerate(robot.link_names)}
-    source = robot.source
-    return frames(locked(_read(source.text, source.path, source.format, allow_unphysical=True), source.locked))
+    return frames(locked(_described(robot.source), robot.source.locked))
 
 
 def flange(robot: Robot, link: str) -> tuple[str, np.ndarray]:
@@ -136,9 +143,8 @@ def flange(robot: Robot, link: str) -> tuple[str, np.ndarray]:
     """
     if robot.source is None:
         return link, np.eye(4)
-    source = robot.source
-    description = _read(source.text, source.path, source.format, allow_unphysical=True)
-    for name, _ in source.locked:  # cut there: its child is another link's business
+    description = _described(robot.source)
+    for name, _ in robot.source.locked:  # cut there: its child is another link's business
         kept = tuple(joint for joint in description.joints if joint.name != name)
         gone = _below(description, name)
         description = replace(
@@ -178,13 +184,32 @@ def _kind(text: bytes) -> str:
     return kind
 
 
-def _read_physical(text: bytes, path: str, kind: str) -> Description:
+def _is_floated(base: str | None, kind: str) -> bool:
+    if base not in (None, "fixed", "floating"):
+        raise RobotFileError(f'base is "{base}"; use "fixed" or "floating"')
+    return base == "floating" and kind == "urdf"
+
+
+def _with_base(description: Description, lock: Mapping[str, float | None] | Iterable[str], base: str | None):
+    """What is to be locked, with free joints where the base is to be fixed."""
+    free = [joint.name for joint in description.joints if joint.kind == "free"]
+    if base == "floating" and not free:
+        raise RobotFileError("no body has a free joint to be the floating base; give one a <freejoint/>")
+    asked = dict(lock) if isinstance(lock, Mapping) else dict.fromkeys(lock)
+    return asked | dict.fromkeys(free if base == "fixed" else ())
+
+
+def _described(source: Source) -> Description:
+    return _read(source.text, source.path, source.format, allow_unphysical=True, floated=source.floated)
+
+
+def _read_physical(text: bytes, path: str, kind: str, floated: bool) -> Description:
     """Read what bodies can be; what MuJoCo refuses may still be well as a whole, or not move at all."""
     try:
-        description = _read(text, path, kind, False)
+        description = _read(text, path, kind, False, floated)
     except RobotFileError as error:
         try:
-            description = _read(text, path, kind, True)
+            description = _read(text, path, kind, True, floated)
             unlike = check_physical(description)
         except RobotFileError:
             raise error from None
@@ -194,14 +219,14 @@ def _read_physical(text: bytes, path: str, kind: str) -> Description:
     return replace(description, notes=(*description.notes, *check_physical(description)))
 
 
-def _read_any(text: bytes, path: str, kind: str) -> Description:
-    return _read(text, path, kind, allow_unphysical=True)
+def _read_any(text: bytes, path: str, kind: str, floated: bool) -> Description:
+    return _read(text, path, kind, allow_unphysical=True, floated=floated)
 
 
-def _read(text: bytes, path: str, kind: str, allow_unphysical: bool) -> Description:
+def _read(text: bytes, path: str, kind: str, allow_unphysical: bool, floated: bool = False) -> Description:
     description = urdf.read(text, allow_unphysical) if kind == "urdf" else mjcf.read(text, path, allow_unphysical)
     check_bounds(description)
-    return description
+    return float_base(description) if floated else description
 
 
 def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | None) -> bytes:
@@ -209,12 +234,14 @@ def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | No
     render = urdf.render if kind == "urdf" else mjcf.render
     if source is None or (fresh and curves is not None):
         return render(describe(robot, curves))
-    old = _read(source.text, source.path, source.format, allow_unphysical=True)
+    old = _described(source)
     if fresh:
         return render(describe(robot, _curves(locked(old, source.locked))))
     new = unlock(revise(locked(old, source.locked), robot, curves), old)
     if source.format != kind:
         return render(new)
+    if source.floated:
+        old, new = ground_base(old), ground_base(new)
     if kind == "urdf":
         return urdf.edit(source.text, old, new)
     return mjcf.relocate(mjcf.edit(source.text, source.path, old, new), source.path, str(path))
@@ -222,10 +249,11 @@ def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | No
 
 def _verify(robot: Robot, back: Robot, kind: str) -> None:
     """Refuse to write a file that does not say what the robot is; MJCF may number the joints in another order."""
-    if sorted(back.joint_names) != sorted(robot.joint_names) or _movers(back) != _movers(robot):
-        raise RobotFileError(f"its joints do not survive as {kind.upper()}: {', '.join(back.joint_names)} came back")
+    names, found = robot.tree.joint_names, back.tree.joint_names
+    if sorted(found) != sorted(names) or _movers(back) != _movers(robot):
+        raise RobotFileError(f"its joints do not survive as {kind.upper()}: {', '.join(found)} came back")
     dtype = robot.inertia.mass.dtype
-    order = [back.joint_names.index(name) for name in robot.joint_names]
+    order = [found.index(name) for name in names]
     found, wanted = _leaves(astype(back, dtype), kind), _leaves(robot, kind)
     for name, value in wanted.items():
         other = found[name] if name == "gravity" else found[name][order]
@@ -249,7 +277,7 @@ def _verify_curves(written: Description, wanted: Curves | None) -> None:
 
 def _movers(robot: Robot) -> dict[str, str | None]:
     """Which joint each joint hangs on."""
-    names = robot.joint_names
+    names = robot.tree.joint_names
     return {name: names[p] if p >= 0 else None for name, p in zip(names, robot.tree.parents, strict=True)}
 
 
@@ -260,6 +288,8 @@ _READ_BACK = {"float64": 1e-9, "float32": 1e-5}
 def _leaves(robot: Robot, kind: str) -> dict[str, np.ndarray]:
     """A robot's numbers by name, less what the format has no place for: speed limits in MJCF, frame offsets in URDF."""
     lost = {"urdf": "frame_offset", "mjcf": "limits.velocity"}[kind]
+    single = np.isin(np.arange(robot.num_links), robot.tree.layout.single)[:, None]
+    robot = replace(robot, axis=jnp.where(single, robot.axis, 0.0))  # balls and free links have no use for an axis
     leaves = jax.tree_util.tree_leaves_with_path(robot)
     named = {jax.tree_util.keystr(path).strip("."): np.asarray(leaf, float) for path, leaf in leaves}
     return {name: leaf for name, leaf in named.items() if name != lost}

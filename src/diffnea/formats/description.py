@@ -59,7 +59,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint as the file has it; `kind` may be fixed, and then only names and `origin` matter."""
+    """A joint as the file has it; `kind` may be fixed, and then only names and `origin` matter, or ball, or free.
+
+    The `origin` of a free joint is where the file has its link.
+    """
 
     name: str
     kind: str
@@ -194,6 +197,11 @@ def assemble(description: Description, source: Source | None = None) -> Robot:
     merged = _merge(description)
     joints, owner, pose = merged.joints, merged.owner, merged.pose
     inertia = _totals(description, merged)
+    for joint in joints:
+        if joint.kind == "free" and owner[joint.parent] >= 0:
+            raise RobotFileError(
+                f'joint "{joint.name}" is free, but "{joint.parent}" moves; it must stand on the ground'
+            )
     placement = np.array([pose[joint.parent] @ joint.origin for joint in joints]).reshape(-1, 4, 4)
     parents = tuple(owner[joint.parent] for joint in joints)
     offsets = {link.name: link.offset for link in description.links}
@@ -244,7 +252,7 @@ def tips(description: Description) -> dict[str, tuple[str, np.ndarray]]:
     merged = _merge(description)
     heavy = {link.name for link in description.links if link.inertia[3, 3] > 0}
     last = {i: joint.child for i, joint in enumerate(merged.joints)}
-    for joint in _outwards(description, _root(description)):
+    for joint in _outwards(description, root_of(description)):
         owner = merged.owner[joint.child]
         if joint.kind == "fixed" and owner >= 0 and joint.child in heavy:
             last[owner] = joint.child
@@ -273,7 +281,7 @@ def frames(description: Description) -> dict[str, tuple[int, np.ndarray]]:
 
 def _merge(description: Description) -> _Merged:
     moving: list[Joint] = []
-    root = _root(description)
+    root = root_of(description)
     owner, pose = {root: -1}, {root: np.eye(4)}
     for joint in _outwards(description, root):
         if joint.kind == "fixed":
@@ -286,7 +294,7 @@ def _merge(description: Description) -> _Merged:
     return _Merged(tuple(moving), owner, pose)
 
 
-def _root(description: Description) -> str:
+def root_of(description: Description) -> str:
     """The one link that no joint moves; refuses what is not a tree."""
     links, joints = [link.name for link in description.links], description.joints
     for what, names in (("link", links), ("joint", [joint.name for joint in joints])):
@@ -343,11 +351,11 @@ def copies_note(description: Description) -> list[str]:
 def massless_note(robot: Robot) -> list[str]:
     """A word on joints that move no mass, where forward dynamics divide by zero."""
     carried = np.asarray(robot.inertia.mass).copy()
-    for i in reversed(range(robot.num_joints)):
+    for i in reversed(range(robot.num_links)):
         if robot.tree.parents[i] >= 0:
             carried[robot.tree.parents[i]] += carried[i]
     idle = np.flatnonzero((carried == 0) & (np.asarray(robot.armature) == 0))
-    named = ", ".join(f'"{robot.joint_names[i]}"' for i in idle)
+    named = ", ".join(f'"{robot.tree.joint_names[i]}"' for i in idle)
     return [f"no mass moves with {named}: no forward dynamics there; give a mass or armature"] if named else []
 
 
@@ -379,11 +387,13 @@ Curves = Mapping[str, Curve]
 
 def describe(robot: Robot, curves: Curves | None = None) -> Description:
     """A robot that came from nowhere: a base link, and a link and a joint a row; friction curves by joint."""
-    base = next(name for name in ("base", "base_link", "base_") if name not in robot.link_names)
+    usual = ("world", "ground", "world_") if "free" in robot.tree.kinds else ("base", "base_link", "base_")
+    base = next(name for name in usual if name not in robot.link_names)
     numbers = _numbers(robot)
     links = [Link(base)]
     joints = []
-    for i, (parent, name, link) in enumerate(zip(robot.tree.parents, robot.joint_names, robot.link_names, strict=True)):
+    tree = robot.tree
+    for i, (parent, name, link) in enumerate(zip(tree.parents, tree.joint_names, tree.link_names, strict=True)):
         above = base if parent < 0 else robot.link_names[parent]
         links.append(Link(link, numbers["inertia"][i], numbers["offset"][i]))
         values = {key: numbers[key][i] for key in _JOINT_NUMBERS}
@@ -397,7 +407,7 @@ _JOINT_NUMBERS = ("axis", "damping", "friction", "armature", "gear", "lower", "u
 
 def _numbers(robot: Robot) -> dict[str, np.ndarray]:
     """A robot's numbers as a description holds them, in double precision."""
-    count = robot.num_joints
+    count = robot.num_links
     placement = np.tile(np.eye(4), (count, 1, 1))
     placement[:, :3, :3], placement[:, :3, 3] = robot.placement.rotation, robot.placement.translation
     limits = robot.limits

@@ -1,4 +1,4 @@
-"""Joints held still: fixed ones where they are held, and themselves again when the file is written.
+"""Joints held still, and bases set free: in the description of a file, and undone when the file is written.
 
 A log seldom has every joint of a robot file: grippers are not recorded, and passive joints are clamped.
 """
@@ -9,7 +9,8 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from diffnea.formats.description import Description, Joint, RobotFileError
+from diffnea.formats.description import Description, Joint, Link, RobotFileError, root_of
+from diffnea.robot import SEVERAL
 
 
 def places(description: Description, lock: Mapping[str, float | None] | Iterable[str]) -> tuple[tuple[str, float], ...]:
@@ -27,6 +28,12 @@ def places(description: Description, lock: Mapping[str, float | None] | Iterable
 
 
 def _place(joint: Joint, value: float | None) -> float:
+    if joint.kind in SEVERAL:
+        if value:
+            raise RobotFileError(
+                f'joint "{joint.name}" is {joint.kind}: it is held where the file has it; give no number'
+            )
+        return 0.0
     if value is None:
         return float(np.clip(0.0, joint.lower, joint.upper))
     if not joint.lower <= value <= joint.upper:
@@ -53,6 +60,30 @@ def unlock(description: Description, before: Description) -> Description:
     return replace(description, joints=joints)
 
 
+ROOT_JOINT = "root_joint"
+
+
+def float_base(description: Description) -> Description:
+    """The description with its root free, standing on a ground of its own."""
+    free = [joint.name for joint in description.joints if joint.kind == "free"]
+    if free:
+        return description
+    root = root_of(description)
+    links = {link.name for link in description.links}
+    joints = {joint.name for joint in description.joints}
+    ground = next(name for name in ("world", "ground", "world_") if name not in links)
+    name = next(name for name in (ROOT_JOINT, "floating_base", "root_joint_") if name not in joints)
+    joint = Joint(name, "free", ground, root, gear=0.0)
+    return replace(description, links=(Link(ground), *description.links), joints=(joint, *description.joints))
+
+
+def ground_base(description: Description) -> Description:
+    """The description as it was before its base was set free."""
+    first = description.joints[0]
+    links = tuple(link for link in description.links if link.name != first.parent)
+    return replace(description, links=links, joints=description.joints[1:])
+
+
 def _fixed(joint: Joint, value: float) -> Joint:
     return Joint(joint.name, "fixed", joint.parent, joint.child, joint.origin @ _motion(joint, value))
 
@@ -60,6 +91,8 @@ def _fixed(joint: Joint, value: float) -> Joint:
 def _motion(joint: Joint, value: float) -> np.ndarray:
     """The pose of what a joint moves, in the joint's frame at 0."""
     pose = np.eye(4)
+    if joint.kind in SEVERAL:
+        return pose
     if joint.kind == "prismatic":
         pose[:3, 3] = value * joint.axis
         return pose

@@ -26,7 +26,7 @@ from diffnea.formats.xml_text import Edits, Element, format_numbers, parse
 from diffnea.robot import JOINT_KINDS, STANDARD_GRAVITY
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_ACCEPTED = ", ".join(JOINT_KINDS) + " or fixed"
+_ACCEPTED = ", ".join(JOINT_KINDS) + ", floating or fixed"
 _TENSOR = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 # URDF demands numbers where a joint has no limit; anything this large is read as none.
 _UNLIMITED = 1e30
@@ -112,13 +112,15 @@ def _read_link(element: Element) -> Link:
 
 def _read_joint(element: Element, allow_unphysical: bool) -> Joint:
     name, kind, where = _name(element), element.attributes.get("type"), _where(element)
-    if kind not in (*JOINT_KINDS, "fixed"):
+    if kind not in (*JOINT_KINDS, "floating", "fixed"):
         found = "has no type" if kind is None else f'is "{kind}"'
         raise RobotFileError(f"{where} {found}; use {_ACCEPTED}")
     parent, child = _end(element, "parent", where), _end(element, "child", where)
     origin = _read_origin(element, where)
     if kind == "fixed":
         return Joint(name, kind, parent, child, origin)
+    if kind == "floating":
+        return Joint(name, "free", parent, child, origin, gear=0.0)
     axis_element = element.first("axis")
     axis = np.array([1.0, 0.0, 0.0] if axis_element is None else _numbers(axis_element, "xyz", 3, where))
     length = np.linalg.norm(axis)
@@ -358,13 +360,16 @@ def _inertial_lines(link: Link) -> list[str]:
 
 
 def _joint_lines(joint: Joint) -> list[str]:
+    if joint.kind == "ball":
+        raise RobotFileError(f'joint "{joint.name}" is a ball, which URDF has not; use .xml for MJCF')
+    kind = "floating" if joint.kind == "free" else joint.kind
     lines = [
-        f"<joint name={quoteattr(joint.name)} type={quoteattr(joint.kind)}>",
+        f"<joint name={quoteattr(joint.name)} type={quoteattr(kind)}>",
         f"  <parent link={quoteattr(joint.parent)}/>",
         f"  <child link={quoteattr(joint.child)}/>",
         f"  {_tag('origin', xyz=joint.origin[:3, 3], rpy=matrix_rpy(joint.origin[:3, :3]))}",
     ]
-    if joint.kind != "fixed":
+    if joint.kind in JOINT_KINDS:
         lines.append(f"  {_tag('axis', xyz=joint.axis)}")
         keys = ("effort", "velocity") if joint.kind == "continuous" else ("lower", "upper", "effort", "velocity")
         lines.append(f"  {_tag('limit', **{key: _limit(getattr(joint, key)) for key in keys})}")
@@ -374,7 +379,7 @@ def _joint_lines(joint: Joint) -> list[str]:
 
 def _extension_lines(description: Description) -> list[str]:
     """The `<diffnea>` element, or nothing where URDF says it all."""
-    special = [j for j in description.joints if j.kind != "fixed" and (j.armature != 0 or j.gear != 1)]
+    special = [j for j in description.joints if j.kind != "fixed" and (j.armature != 0 or j.gear != _usual_gear(j))]
     if not special and tuple(description.gravity) == STANDARD_GRAVITY:
         return []
     rows = [
@@ -382,6 +387,10 @@ def _extension_lines(description: Description) -> list[str]:
         for j in special
     ]
     return [f'<diffnea gravity="{format_numbers(description.gravity)}">', *rows, "</diffnea>"]
+
+
+def _usual_gear(joint: Joint) -> float:
+    return 1.0 if joint.kind in JOINT_KINDS else 0.0
 
 
 def _tag(tag: str, **values) -> str:

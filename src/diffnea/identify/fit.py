@@ -19,7 +19,7 @@ from diffnea.identify.progress import Watch, watched
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
 from diffnea.models import FeedForward, Model
-from diffnea.robot import Robot
+from diffnea.robot import Robot, require_single
 
 AUTO = "auto"
 METHODS = (AUTO, "adam", "lm", "linear")
@@ -123,3 +123,5 @@ def _check_kind(robot: object, method: str, loss: str) -> None:
             raise ValueError(f"fit: a network has no inverse dynamics for {what}; use acceleration or trajectory")
     elif not isinstance(robot, Robot):
         raise TypeError(f"fit: robot is a {type(robot).__name__}; give a Robot, an earlier Fit or a FeedForward")
+    else:
+        require_single(robot, "fit")

@@ -10,7 +10,8 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from diffnea.arrays import numbers
-from diffnea.models import AbstractModel
+from diffnea.manifold import parts
+from diffnea.models import AbstractModel, Model
 
 INTEGRATORS = ("auto", "rk4")
 
@@ -18,9 +19,9 @@ INTEGRATORS = ("auto", "rk4")
 class Arguments(NamedTuple):
     """A roll-out's start and time step, in one precision, and its commands: an array of them, or a law."""
 
-    q0: Float[Array, "*#batch n"]
+    q0: Float[Array, "*#batch nq"]
     qd0: Float[Array, "*#batch n"]
-    u: Float[Array, "*#batch time n"] | None
+    u: Float[Array, "*#batch time joints"] | None
     law: Callable[..., Any] | None
     dt: Float[Array, ""]
     steps: int
@@ -38,19 +39,30 @@ def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps) -> Argument
     dtype = np.result_type(*(array.dtype for array in arrays.values()))
     dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.asarray(0.0).dtype
     arrays = {name: array.astype(dtype) for name, array in arrays.items()}
+    lengths = {"q0": model.num_positions, "qd0": model.num_velocities, "u": model.num_joints}
     for name, array in arrays.items():
-        _check_array(name, array, model.num_joints)
+        _check_array(name, array, lengths[name])
+    if not isinstance(arrays["q0"], Tracer):
+        _check_quaternions(model, arrays["q0"])
     _check_batches({name: array.shape[: -2 if name == "u" else -1] for name, array in arrays.items()})
     count = _count(arrays.get("u"), steps)
     arrays.setdefault("u", jnp.zeros((count, model.num_joints), dtype))
     if law is not None:
-        _check_law(law, model.num_joints, dtype)
+        _check_law(law, lengths, dtype)
     return Arguments(arrays["q0"], arrays["qd0"], None if law else arrays["u"], law, _time_step(dt, dtype), count)
 
 
-def _check_array(name: str, array: Array, num_joints: int) -> None:
-    least, axes = (2, f"(…, time, {num_joints})") if name == "u" else (1, f"(…, {num_joints})")
-    if array.ndim < least or array.shape[-1] != num_joints:
+def _check_quaternions(model: AbstractModel, q0: Array) -> None:
+    if not isinstance(model, Model):
+        return
+    for part in parts(model.robot):
+        if part.kind != "single" and np.any(np.linalg.norm(np.asarray(q0)[..., part.q][..., -4:], axis=-1) == 0):
+            raise ValueError(f"rollout: q0 has the quaternion 0 0 0 0 from entry {part.q.stop - 4} on; no turn has it")
+
+
+def _check_array(name: str, array: Array, length: int) -> None:
+    least, axes = (2, f"(…, time, {length})") if name == "u" else (1, f"(…, {length})")
+    if array.ndim < least or array.shape[-1] != length:
         raise ValueError(f"rollout: {name} has shape {array.shape}; it must be {axes}, one column a joint")
     if isinstance(array, Tracer):
         return
@@ -93,9 +105,10 @@ def _time_step(dt: Any, dtype: Any) -> Array:
     return step
 
 
-def _check_law(law: Callable[..., Any], num_joints: int, dtype: Any) -> None:
-    number, row = jax.ShapeDtypeStruct((), dtype), jax.ShapeDtypeStruct((num_joints,), dtype)
-    found = jax.eval_shape(law, number, row, row)
+def _check_law(law: Callable[..., Any], lengths: dict[str, int], dtype: Any) -> None:
+    number, num_joints = jax.ShapeDtypeStruct((), dtype), lengths["u"]
+    q, qd = (jax.ShapeDtypeStruct((lengths[name],), dtype) for name in ("q0", "qd0"))
+    found = jax.eval_shape(law, number, q, qd)
     shape = getattr(found, "shape", None)
     if shape != (num_joints,):
         what = f"shape {shape}" if shape is not None else f"a {type(found).__name__}"

@@ -23,14 +23,18 @@ class Level(NamedTuple):
     potential: Float[Array, ""]
 
 
-def level(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Level:
+def level(model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Level:
     """The energies of a state."""
     return Level(*energies(model, q, qd))
 
 
 def settle(
-    old: tuple[Array, Level], new: tuple[Array, Array, Level], work: Float[Array, ""], conserve: bool
-) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    model: Model,
+    old: tuple[Array, Level],
+    new: tuple[Array, Array, Level],
+    work: Float[Array, ""],
+    conserve: bool,
+) -> tuple[Float[Array, " nq"], Float[Array, " n"]]:
     """The new state with no more energy than the old one and the command's work, or with exactly as much (`conserve`).
 
     Where the potential alone is above, the step went past a turning point: it ends at rest, moved back by as much, or
@@ -47,7 +51,7 @@ def settle(
     above = limit < -rounding
     share = jnp.where(above, -limit / jnp.where(above, jnp.maximum(climbed, -limit), 1.0), 0.0)
     back = jnp.where(share < SMALL_OVERSHOOT, 2 * share, 1.0)
-    return q + back * (q_old - q), jnp.where(above, 0.0, scale) * qd
+    return model.displace(q, back * model.difference(q, q_old)), jnp.where(above, 0.0, scale) * qd
 
 
 def _scale(wanted: Float[Array, ""], kinetic: Float[Array, ""]) -> Float[Array, ""]:

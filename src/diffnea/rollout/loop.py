@@ -20,7 +20,7 @@ Step = Callable[..., tuple[Array, Array]]
 class State(NamedTuple):
     """Where a roll-out is, whether it still makes sense (1 or 0), and how many steps did."""
 
-    q: Float[Array, " n"]
+    q: Float[Array, " nq"]
     qd: Float[Array, " n"]
     alive: Float[Array, ""]
     sound: Float[Array, ""]
@@ -29,9 +29,9 @@ class State(NamedTuple):
 class Course(NamedTuple):
     """States in time, the commands given there, and how many steps led to states that make sense."""
 
-    q: Float[Array, "time n"]
+    q: Float[Array, "time nq"]
     qd: Float[Array, "time n"]
-    u: Float[Array, "time n"]
+    u: Float[Array, "time joints"]
     sound: Float[Array, ""]
 
 
@@ -50,7 +50,7 @@ def advance(step: Step, known: Any) -> Callable[..., State]:
     return batches.kernel_for(advanced, known)
 
 
-def start(q0: Float[Array, " n"], qd0: Float[Array, " n"]) -> State:
+def start(q0: Float[Array, " nq"], qd0: Float[Array, " n"]) -> State:
     """The state that a roll-out begins with."""
     return State(q0, qd0, jnp.ones((), q0.dtype), jnp.zeros((), q0.dtype))
 
@@ -90,7 +90,8 @@ def feedback(step: Step, known: Any, most_delay: int) -> Callable[..., Course]:
             past = jnp.concatenate([u[None], past[:-1]])
             return (one(model, latest(shares, past), dt, *state), past), (state.q, state.qd, u)
 
-        first = jnp.broadcast_to(command(times[0], q0, qd0), (most_delay + 1, *q0.shape))
+        first = command(times[0], q0, qd0)
+        first = jnp.broadcast_to(first, (most_delay + 1, *first.shape))
         (last, _), (q, qd, u) = jax.lax.scan(body, (start(q0, qd0), first), times)
         return Course(q, qd, u, last.sound)
 

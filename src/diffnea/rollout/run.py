@@ -29,18 +29,18 @@ class Rollout(eqx.Module):
     that did is repeated.
     """
 
-    q: Float[Array, "*batch time n"]
+    q: Float[Array, "*batch time nq"]
     qd: Float[Array, "*batch time n"]
-    u: Float[Array, "*batch time n"]
+    u: Float[Array, "*batch time joints"]
     time: Float[Array, " time"]
     diverged_at: Float[Array, "*batch"] | None
 
 
 def rollout(
     model: AbstractModel,
-    q0: Real[ArrayLike, "*#batch n"] | Rows,
+    q0: Real[ArrayLike, "*#batch nq"] | Rows,
     qd0: Real[ArrayLike, "*#batch n"] | Rows,
-    u: Real[ArrayLike, "*#batch time n"] | Rows | Callable[..., Any] | None,
+    u: Real[ArrayLike, "*#batch time joints"] | Rows | Callable[..., Any] | None,
     dt: Real[ArrayLike, ""],
     integrator: Literal["auto", "rk4"] = "auto",
     steps: int | None = None,
@@ -63,11 +63,11 @@ def rollout(
 
 def step(
     model: AbstractModel,
-    q: Real[ArrayLike, "*#batch n"] | Rows,
+    q: Real[ArrayLike, "*#batch nq"] | Rows,
     qd: Real[ArrayLike, "*#batch n"] | Rows,
-    u: Real[ArrayLike, "*#batch n"] | Rows,
+    u: Real[ArrayLike, "*#batch joints"] | Rows,
     dt: Real[ArrayLike, ""],
-) -> tuple[Float[Array, "*batch n"], Float[Array, "*batch n"]]:
+) -> tuple[Float[Array, "*batch nq"], Float[Array, "*batch n"]]:
     """The state one step of "auto" later, the command held."""
     one = safe_step if model.energy_class != "unbounded" else rk4_step
     return batches.batched(_stepper(one), _Timed(model, jnp.asarray(dt, float)), q=q, qd=qd, u=u)
@@ -82,6 +82,14 @@ class _Timed(eqx.Module):
     @property
     def num_joints(self) -> int:
         return self.model.num_joints
+
+    @property
+    def num_positions(self) -> int:
+        return self.model.num_positions
+
+    @property
+    def num_velocities(self) -> int:
+        return self.model.num_velocities
 
 
 @lru_cache
@@ -115,18 +123,18 @@ def _course(step: loop.Step, model: AbstractModel, given: Arguments) -> loop.Cou
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _run(step, skeleton, known, law, steps: int, leaves, numbers, arrays) -> loop.Course:
     q0, qd0, u, dt = arrays
-    dtype, n = q0.dtype, q0.shape[-1]
+    dtype = q0.dtype
     leaves, numbers = jax.tree.map(lambda leaf: _cast(leaf, dtype), (leaves, numbers))
     model = jax.tree.unflatten(skeleton, leaves)
     batch = np.broadcast_shapes(q0.shape[:-1], qd0.shape[:-1], () if u is None else u.shape[:-2])
     count = int(np.prod(batch))
-    q0, qd0 = (jnp.broadcast_to(row, (*batch, n)).reshape(count, n) for row in (q0, qd0))
+    q0, qd0 = (jnp.broadcast_to(x, (*batch, x.shape[-1])).reshape(count, x.shape[-1]) for x in (q0, qd0))
     if u is None:
         each = _with_law(step, known, model, eqx.combine(numbers, jax.tree.unflatten(law[1], law[0])), steps, dt)
         course = jax.vmap(each)(q0, qd0)
     else:
         shared = u.ndim == 2
-        rows = u if shared else jnp.broadcast_to(u, (*batch, steps, n)).reshape(count, steps, n)
+        rows = u if shared else jnp.broadcast_to(u, (*batch, steps, u.shape[-1])).reshape(count, steps, -1)
         course = jax.vmap(_with_record(step, known, model, dt), (0, 0, None if shared else 0))(q0, qd0, rows)
     return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), course)
 
@@ -159,4 +167,5 @@ def _with_law(step, known, model, law, steps, dt):
     delay, most = _lateness(model)
     course = loop.feedback(step, known, most)
     times = jnp.arange(steps, dtype=dt.dtype) * dt
-    return lambda q0, qd0: course(model, q0, qd0, law, jnp.zeros_like(q0) if delay is None else delay, times, dt)
+    delay = jnp.zeros(model.num_joints, dt.dtype) if delay is None else delay
+    return lambda q0, qd0: course(model, q0, qd0, law, delay, times, dt)

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -20,8 +19,8 @@ STIFF = 2 / 3
 
 
 def safe_step(
-    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"], dt: Float[Array, ""]
-) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+    model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"], dt: Float[Array, ""]
+) -> tuple[Float[Array, " nq"], Float[Array, " n"]]:
     """The state a time `dt` later under a constant command, of a conserving or bounded model."""
     if model.actuator.loop is not None:
         return servo_step(model, q, qd, u, dt)
@@ -34,13 +33,13 @@ def _smooth(model, q, qd, u, dt):
     """Without friction: Runge-Kutta, and the energy put back on its level."""
 
     def slope(q, qd):
-        push = model.actuator.drive(u, q, qd)
-        stored = jax.grad(model.actuator.potential)(q)
-        return constrained(model, q, qd, push - stored, jnp.ones_like(q)), (push @ qd,)
+        push = model.forces.drive(u, q, qd)
+        stored = model.forces.restoring(q)
+        return constrained(model, q, qd, push - stored, jnp.ones_like(qd)), (push @ qd,)
 
-    step = runge_kutta(slope, q, qd, dt)
+    step = runge_kutta(model, slope, q, qd, dt)
     before, after = level(model, q, qd), level(model, step.q, step.qd)
-    return settle((q, before), (step.q, step.qd, after), dt * step.mean[0], conserve=True)
+    return settle(model, (q, before), (step.q, step.qd, after), dt * step.mean[0], conserve=True)
 
 
 def _rubbing(model, q, qd, u, dt):
@@ -53,23 +52,23 @@ def _rubbing(model, q, qd, u, dt):
         tau, lost, push = _torques(model, q, qd, u)
         return constrained(model, q, qd, tau - lost.dry * mode.sliding, mode.free), (push @ qd,)
 
-    step = runge_kutta(slope, q, qd, dt)
+    step = runge_kutta(model, slope, q, qd, dt)
     damping = dt * mode.free * lost.viscous
     inverse = sticking.inverse(sticking.held(M, mode.free) + jnp.diag(damping))
     damped = inverse * damping[None, :]
     stiff = jnp.sum(damped * damped.T) > STIFF**2
     implicit = qd + dt * (inverse @ (mode.free * (tau - lost.dry * mode.sliding - bias)))
-    rest = model.actuator.resistance(q, jnp.zeros_like(qd)).dry
+    rest = model.forces.resistance(q, jnp.zeros_like(qd)).dry
     end = sticking.stop(inverse, mode.sliding, qd, jnp.where(stiff, implicit, step.qd), rest, dt)
-    q_new = jnp.where(stiff, q + dt * end.qd, step.q + end.shift)
+    q_new = jnp.where(stiff, model.displace(q, dt * end.qd), model.displace(step.q, end.shift))
     before, after = level(model, q, qd), level(model, q_new, end.qd)
-    work = dt * jnp.where(stiff, model.actuator.drive(u, q, end.qd) @ end.qd, step.mean[0])
-    return settle((q, before), (q_new, end.qd, after), work, conserve=False)
+    work = dt * jnp.where(stiff, model.forces.drive(u, q, end.qd) @ end.qd, step.mean[0])
+    return settle(model, (q, before), (q_new, end.qd, after), work, conserve=False)
 
 
 def _torques(model, q, qd, u):
     """Every torque on the joints but dry friction, what resists, and what the command brings."""
-    push = model.actuator.drive(u, q, qd)
-    lost = model.actuator.resistance(q, qd)
-    stored = jax.grad(model.actuator.potential)(q)
-    return push - stored + model.actuator.shared(q, qd) - lost.viscous * qd, lost, push
+    push = model.forces.drive(u, q, qd)
+    lost = model.forces.resistance(q, qd)
+    stored = model.forces.restoring(q)
+    return push - stored + model.forces.shared(q, qd) - lost.viscous * qd, lost, push

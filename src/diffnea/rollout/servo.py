@@ -34,7 +34,7 @@ def servo_step(
     before = Level(*held_energies(model, q, qd, u))
     new_q, new_qd = _inner_steps(model, q, qd, u, dt)
     after = Level(*held_energies(model, new_q, new_qd, u))
-    return settle((q, before), (new_q, new_qd, after), jnp.zeros_like(before.kinetic), conserve=False)
+    return settle(model, (q, before), (new_q, new_qd, after), jnp.zeros_like(before.kinetic), conserve=False)
 
 
 def _inner_steps(model, q, qd, u, dt):

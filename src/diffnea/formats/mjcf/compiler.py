@@ -1,4 +1,4 @@
-"""MJCF text → MuJoCo's spec and compiled model; what is no tree of hinges and slides is refused.
+"""MJCF text → MuJoCo's spec and compiled model; bodies that bend are refused.
 
 Meshes, textures and height fields are opened only where a body has its inertia from them.
 """
@@ -48,8 +48,13 @@ def compile_text(document: Document, path: str, allow_unphysical: bool) -> Compi
     def attempt(lenient: bool) -> Compiled:
         try:
             return _compile(document.text, os.path.abspath(path), lenient, keep_fixed=True)
-        except FileNotFoundError:
-            return _compile(document.text, os.path.abspath(path), lenient, keep_fixed=False)
+        except (FileNotFoundError, RobotFileError) as error:
+            try:  # perhaps it is only what is fixed to the world, whose inertia nobody needs
+                return _compile(document.text, os.path.abspath(path), lenient, keep_fixed=False)
+            except RobotFileError:
+                if isinstance(error, RobotFileError):
+                    raise error from None
+                raise
 
     try:
         return attempt(lenient=False)
@@ -185,25 +190,9 @@ def _refuse_nan(document: Document) -> None:
 
 
 def _refuse_other_mechanics(spec: Any) -> None:
-    """Joints of several degrees of freedom, loops, and bodies that bend."""
-    mj = mujoco()
-
-    for body, _ in walk(spec.worldbody):
-        for joint in body.joints:
-            if joint.type in (mj.mjtJoint.mjJNT_FREE, mj.mjtJoint.mjJNT_BALL):
-                kind = joint.type.name.removeprefix("mjJNT_").lower()
-                whose = f'joint "{joint.name}"' if joint.name else f'the joint of body "{body.name}"'
-                raise RobotFileError(f'{whose} is "{kind}"; use hinge and slide joints')
+    """Bodies that bend."""
     if spec.flexes:
         raise RobotFileError(f'flex "{spec.flexes[0].name}" is deformable; use rigid bodies')
-    independent = (mj.mjtEq.mjEQ_JOINT, mj.mjtEq.mjEQ_TENDON)
-    for equality in spec.equalities:
-        if equality.active and equality.type not in independent:
-            kind = equality.type.name.removeprefix("mjEQ_").lower()
-            ends = " and ".join(f'"{end}"' for end in (equality.name1, equality.name2) if end)
-            raise RobotFileError(
-                f"equality constraint {kind} of {ends} closes a loop; use a tree, without connect and weld"
-            )
 
 
 # Shared with the records -----------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from diffnea.formats.mjcf.text import (
     widened,
 )
 from diffnea.formats.xml_text import Element, format_numbers, parse
+from diffnea.robot import JOINT_KINDS
 
 _ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
 # Numbers that differ by less than this share are the same ones that went through a change of frame.
@@ -113,7 +114,7 @@ class _Change:
         """The joints of a body, those in its frames too."""
         found = []
         for child in self.text.children(element):
-            if child.tag == "joint":
+            if child.tag in ("joint", "freejoint"):
                 found.append(child)
             elif child.tag == "frame":
                 found += self._joints(child)
@@ -245,7 +246,7 @@ class _Change:
             if any(joint.name == motor.joint for joint in changed):
                 self.text.set(elements[motor.index], "gear", _trimmed([self._gear(motor), *motor.gear[1:]]))
         # Without motors every joint counts as driven, so the first one needs the others beside it.
-        wanted = changed if driven else [joint for joint in self.new.joints.values() if joint.kind != "fixed"]
+        wanted = changed if driven else [joint for joint in self.new.joints.values() if joint.kind in JOINT_KINDS]
         undriven = [joint for joint in wanted if joint.name not in driven]
         if undriven:
             self._add_motors(undriven)

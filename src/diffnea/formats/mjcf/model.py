@@ -35,10 +35,10 @@ NO_BRAKE = 1e-12
 
 @dataclass(frozen=True)
 class ModelJoint:
-    """A hinge or slide: `anchor` and `axis` in its body's frame, `frame` the pose there of the <frame>s around it."""
+    """A joint: `anchor` and `axis` in its body's frame, `frame` the pose there of the <frame>s around it."""
 
     name: str
-    slide: bool
+    kind: str  # hinge, slide, ball or free
     anchor: np.ndarray
     axis: np.ndarray
     ref: float
@@ -53,6 +53,10 @@ class ModelJoint:
     armature: float
     reflected: np.ndarray  # armature and damping that actuators add to the joint's own
     frame: np.ndarray
+
+    @property
+    def slide(self) -> bool:
+        return self.kind == "slide"
 
 
 @dataclass(frozen=True)
@@ -133,7 +137,9 @@ def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
 def _refuse_infinite(model: Any, names: "_Names") -> None:
     """Refuse what the included files may still hold; the main one is searched for it as text."""
     bodies = (model.body_pos, model.body_quat, model.body_mass, model.body_ipos, model.body_inertia)
-    joints = (model.jnt_pos, model.jnt_axis, model.dof_damping, model.dof_frictionloss, model.dof_armature)
+    dofs = model.jnt_dofadr
+    per_dof = (model.dof_damping, model.dof_frictionloss, model.dof_armature)
+    joints = (model.jnt_pos, model.jnt_axis, *(numbers[dofs] for numbers in per_dof))
     for what, named, arrays in (("body", names.bodies, bodies), ("joint", names.joints, joints)):
         for name, *numbers in zip(named, *arrays, strict=True):
             if not all(np.isfinite(number).all() for number in numbers):
@@ -146,14 +152,18 @@ def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...]) -> Iterator[s
     others = [name for index, name in enumerate(names.actuators) if index not in driven]
     if others:
         yield f"only motors on joints are part of a robot; left out: actuator {listed(others)}"
-    tied = [names.tied(int(i)) for i in np.flatnonzero(model.eq_active0)]
+    active = np.flatnonzero(model.eq_active0).tolist()
+    tied = [names.tied(i) for i in active if not _closes(model, i)]
     if tied:
         yield f"equality constraints are left out, these move independently: {', '.join(tied)}"
+    loops = [names.loop(i) for i in active if _closes(model, i)]
+    if loops:
+        yield f"loops are left open: {', '.join(loops)}; lock their joints to hold them"
     joints, bodies = np.array(names.joints, dtype=object), np.array(names.bodies, dtype=object)
     springs = (model.jnt_stiffness != 0) | _optional(model, "jnt_stiffnesspoly", len(joints), 2).any(axis=1)
     if springs.any():
         yield f"springs are left out: joint {listed(joints[springs])}"
-    curved = _optional(model, "dof_dampingpoly", len(joints), 2).any(axis=1)
+    curved = _optional(model, "dof_dampingpoly", model.nv, 2)[model.jnt_dofadr].any(axis=1)
     if curved.any():
         yield f"only the linear part of damping is kept: joint {listed(joints[curved])}"
     forces = ("tendon_stiffness", "tendon_damping", "tendon_frictionloss", "tendon_armature")
@@ -164,6 +174,12 @@ def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...]) -> Iterator[s
         yield f"gravity compensation is left out: body {listed(bodies[model.body_gravcomp != 0])}"
     if model.opt.density or model.opt.viscosity:
         yield "the forces of air or water (option density, viscosity) are left out"
+
+
+def _closes(model: Any, equality: int) -> bool:
+    """Whether an equality constraint joins two bodies."""
+    mj = mujoco()
+    return int(model.eq_type[equality]) in (int(mj.mjtEq.mjEQ_CONNECT), int(mj.mjtEq.mjEQ_WELD))
 
 
 class _Names:
@@ -182,6 +198,15 @@ class _Names:
         self.tendons = _distinct(given("mjOBJ_TENDON", model.ntendon), ["tendon"] * model.ntendon)
         number = len(model.actuator_trntype)
         self.actuators = _distinct(given("mjOBJ_ACTUATOR", number), [f"actuator_{i}" for i in range(number)])
+
+    def loop(self, equality: int) -> str:
+        """Which bodies a connect or weld joins."""
+        mj, model = mujoco(), self._model
+        kind = "connect" if model.eq_type[equality] == mj.mjtEq.mjEQ_CONNECT else "weld"
+        ends = [int(model.eq_obj1id[equality]), int(model.eq_obj2id[equality])]
+        if model.eq_objtype[equality] == mj.mjtObj.mjOBJ_SITE:
+            ends = [int(model.site_bodyid[end]) for end in ends]
+        return f'{kind} of "{self.bodies[ends[0]]}" and "{self.bodies[ends[1]]}"'
 
     def tied(self, equality: int) -> str:
         """Which joint or tendon an equality constraint holds."""
@@ -234,17 +259,20 @@ def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: 
     mj = mujoco()
 
     dof = int(model.jnt_dofadr[j])
+    kind = mj.mjtJoint(int(model.jnt_type[j])).name.removeprefix("mjJNT_").lower()
+    several = kind in ("free", "ball")
+    within = bool(model.jnt_limited[j]) and not several  # a ball's cone is no bound on a coordinate
     limited = bool(model.jnt_actfrclimited[j])
     bounds = [motor.bound for motor in motors if motor.joint == names.joints[j]]
     friction, curve = _friction(model, j, float(model.dof_frictionloss[dof]))
     return ModelJoint(
         name=names.joints[j],
-        slide=bool(model.jnt_type[j] == mj.mjtJoint.mjJNT_SLIDE),
+        kind=kind,
         anchor=model.jnt_pos[j].copy(),
         axis=model.jnt_axis[j].copy(),
-        ref=float(model.qpos0[model.jnt_qposadr[j]]),
-        limited=bool(model.jnt_limited[j]),
-        range=model.jnt_range[j].copy() if model.jnt_limited[j] else np.array([-np.inf, np.inf]),
+        ref=0.0 if several else float(model.qpos0[model.jnt_qposadr[j]]),
+        limited=within,
+        range=model.jnt_range[j].copy() if within else np.array([-np.inf, np.inf]),
         effort=_effort(model.jnt_actfrcrange[j], friction, curve) if limited else sum(bounds) if bounds else np.inf,
         effort_limited=limited,
         damping=np.append(model.dof_damping[dof], _optional(model, "dof_dampingpoly", model.nv, 2)[dof]),

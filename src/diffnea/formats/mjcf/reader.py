@@ -8,8 +8,9 @@ ends in the body's own.
 from collections.abc import Iterator
 
 from diffnea.formats.description import Description, Joint, Link, RobotFileError
-from diffnea.formats.mjcf.model import WORLD, Model, ModelBody, distinct, load_model, motion, shift
+from diffnea.formats.mjcf.model import WORLD, Model, ModelBody, ModelJoint, distinct, load_model, motion, shift
 from diffnea.formats.xml_text import parse
+from diffnea.robot import SEVERAL
 
 
 def read(text: bytes, path: str, allow_unphysical: bool = False) -> Description:
@@ -22,6 +23,12 @@ def read(text: bytes, path: str, allow_unphysical: bool = False) -> Description:
     links, joints = zip(*rows, strict=True) if rows else ((), ())
     name = document.root.attributes.get("model", "robot")
     return Description(name, (Link(WORLD), *links), joints, model.gravity, model.notes)
+
+
+def _kind(joint: ModelJoint) -> str:
+    if joint.kind in SEVERAL:
+        return joint.kind
+    return "prismatic" if joint.slide else "revolute" if joint.limited else "continuous"
 
 
 def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
@@ -43,7 +50,7 @@ def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
             Link(name, inertia, 0.0 - joint.anchor) if last else Link(name),
             Joint(
                 name=joint.name,
-                kind="prismatic" if joint.slide else "revolute" if joint.limited else "continuous",
+                kind=_kind(joint),
                 parent=above,
                 child=name,
                 origin=pose @ shift(joint.anchor) @ motion(joint.slide, joint.axis, -joint.ref),
@@ -51,7 +58,7 @@ def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
                 damping=float(joint.damping[0] + joint.reflected[1]),
                 friction=joint.friction,
                 armature=float(joint.armature + joint.reflected[0]),
-                gear=model.gear(joint.name),
+                gear=0.0 if joint.kind in SEVERAL else model.gear(joint.name),
                 lower=float(joint.range[0]),
                 upper=float(joint.range[1]),
                 effort=joint.effort,

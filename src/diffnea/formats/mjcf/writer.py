@@ -20,11 +20,12 @@ from diffnea.formats.mjcf.text import (
     tag,
     widened,
 )
+from diffnea.robot import JOINT_KINDS, SEVERAL
 
 
 def render(description: Description) -> bytes:
     """A tidy MJCF file of its own, which MuJoCo takes."""
-    moving = [joint for joint in description.joints if joint.kind != "fixed"]
+    moving = [joint for joint in description.joints if joint.kind in JOINT_KINDS]
     driven = [joint for joint in moving if joint.gear != 0] or moving
     motors = [tag("motor", name=joint.name, joint=joint.name, gear=joint.gear) for joint in driven]
     rubbing = [joint for joint in moving if joint.curve is not None]
@@ -153,11 +154,14 @@ def _placed(pose: np.ndarray) -> dict[str, np.ndarray]:
 
 def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
     values: dict = {"name": joint.name}
-    if joint.kind == "prismatic":
-        values["type"] = "slide"
+    if joint.kind == "free" and not (joint.damping or joint.friction or joint.armature):
+        return tag("freejoint", **values)
+    if joint.kind not in ("revolute", "continuous"):
+        values["type"] = {"prismatic": "slide"}.get(joint.kind, joint.kind)
     if np.any(anchor):
         values["pos"] = anchor
-    values["axis"] = joint.axis
+    if joint.kind not in SEVERAL:
+        values["axis"] = joint.axis
     if np.isfinite([joint.lower, joint.upper]).any():
         values["range"] = widened(joint.lower, joint.upper)
     numbers = {"damping": joint.damping, "frictionloss": joint.steady_friction, "armature": joint.armature}

@@ -1,0 +1,112 @@
+"""Positions and velocities in the orders of MuJoCo and Pinocchio, and back, for any leading axes.
+
+MuJoCo has the same positions; the linear velocity of a free link is in the world's axes there. Pinocchio has the same
+velocities; quaternions are x y z w there, joints that turn without end are a cosine and a sine, and joints are numbered
+in an order of its own.
+"""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import ArrayLike, Real
+
+from diffnea.arrays import Rows
+from diffnea.manifold import Part, parts
+from diffnea.robot import Robot
+
+Pair = tuple[np.ndarray, np.ndarray]
+
+
+def to_mujoco(
+    robot: Robot, q: Real[ArrayLike, "*batch nq"] | Rows, qd: Real[ArrayLike, "*batch n"] | Rows | None = None
+) -> np.ndarray | Pair:
+    """`qpos` of MuJoCo's model of the robot's file; with `qd` a pair, `qpos` and `qvel`."""
+    place = np.array(q, float)
+    return place if qd is None else (place, _turned(robot, place, np.array(qd, float), outwards=True))
+
+
+def from_mujoco(
+    robot: Robot, qpos: Real[ArrayLike, "*batch nq"] | Rows, qvel: Real[ArrayLike, "*batch n"] | Rows | None = None
+) -> np.ndarray | Pair:
+    """`q` of MuJoCo's `qpos`; with `qvel` a pair, `q` and `qd`."""
+    place = np.array(qpos, float)
+    return place if qvel is None else (place, _turned(robot, place, np.array(qvel, float), outwards=False))
+
+
+def to_pinocchio(
+    robot: Robot,
+    q: Real[ArrayLike, "*batch nq"] | Rows,
+    qd: Real[ArrayLike, "*batch n"] | Rows | None = None,
+    *,
+    model: Any = None,
+) -> np.ndarray | Pair:
+    """Pinocchio's `q`; with `qd` a pair, `q` and `v`.
+
+    `model` is a `pinocchio.Model`, whose joints are found by name; without one joints keep the robot's order, and all
+    that turn are angles.
+    """
+    ours, place = _entries(robot, model), np.asarray(q, float)
+    there = np.zeros((*place.shape[:-1], robot.num_positions if model is None else model.nq))
+    for part, at, width, _ in ours:
+        own = place[..., part.q]
+        if part.kind == "single":
+            there[..., at : at + width] = own if width == 1 else np.concatenate([np.cos(own), np.sin(own)], axis=-1)
+        else:
+            there[..., at : at + width] = np.concatenate([own[..., :-4], own[..., -3:], own[..., -4:-3]], axis=-1)
+    if qd is None:
+        return there
+    speed = np.asarray(qd, float)
+    moving = np.zeros((*speed.shape[:-1], robot.num_velocities if model is None else model.nv))
+    for part, _, _, at in ours:
+        moving[..., at : at + part.v.stop - part.v.start] = speed[..., part.v]
+    return there, moving
+
+
+def from_pinocchio(
+    robot: Robot,
+    q: Real[ArrayLike, "*batch nq"] | Rows,
+    v: Real[ArrayLike, "*batch n"] | Rows | None = None,
+    *,
+    model: Any = None,
+) -> np.ndarray | Pair:
+    """`q` of Pinocchio's `q`; with `v` a pair, `q` and `qd`. Angles of cosine and sine are between −π and π."""
+    ours, place = _entries(robot, model), np.asarray(q, float)
+    here = np.zeros((*place.shape[:-1], robot.num_positions))
+    for part, at, width, _ in ours:
+        own = place[..., at : at + width]
+        if part.kind == "single":
+            here[..., part.q] = own if width == 1 else np.arctan2(own[..., 1:], own[..., :1])
+        else:
+            here[..., part.q] = np.concatenate([own[..., :-4], own[..., -1:], own[..., -4:-1]], axis=-1)
+    if v is None:
+        return here
+    speed = np.asarray(v, float)
+    moving = np.zeros((*speed.shape[:-1], robot.num_velocities))
+    for part, _, _, at in ours:
+        moving[..., part.v] = speed[..., at : at + part.v.stop - part.v.start]
+    return here, moving
+
+
+def _entries(robot: Robot, model: Any) -> list[tuple[Part, int, int, int]]:
+    """Each joint's part, where Pinocchio's q of it begins and how long it is, and where its v begins."""
+    if model is None:
+        return [(part, part.q.start, part.q.stop - part.q.start, part.v.start) for part in parts(robot)]
+    found = []
+    for name, part in zip(robot.tree.joint_names, parts(robot), strict=True):
+        if not model.existJointName(name):
+            raise ValueError(f'the Pinocchio model has no joint "{name}"; it has {", ".join(list(model.names)[1:])}')
+        joint = model.joints[model.getJointId(name)]
+        found.append((part, joint.idx_q, joint.nq, joint.idx_v))
+    return found
+
+
+def _turned(robot: Robot, q: np.ndarray, velocity: np.ndarray, outwards: bool) -> np.ndarray:
+    """Linear velocities of free links from their own axes to the world's, or back."""
+    for part in parts(robot):
+        if part.kind == "free":
+            w, u = q[..., part.q][..., 3:4], q[..., part.q][..., 4:]
+            u = u if outwards else -u
+            linear = velocity[..., part.v.start : part.v.start + 3]
+            twice = 2 * np.cross(u, w * linear + np.cross(u, linear)) / (w**2 + np.sum(u**2, -1, keepdims=True))
+            velocity[..., part.v.start : part.v.start + 3] = linear + twice
+    return velocity
