@@ -4,13 +4,15 @@ A draft is called `.<name>.<32 hex digits>.draft`, so that those a killed progra
 """
 
 import errno
+import fcntl
 import math
 import os
 import re
 import stat
 import uuid
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -51,6 +53,21 @@ def read(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise OSError(errno.EFBIG, f"is larger than {most >> 20} MiB, the most that is read of such a file", str(path))
     return data
+
+
+@contextmanager
+def alone(folder: Path, shared: bool = False) -> Iterator[None]:
+    """Wait until no other process writes into a folder; those that only read share it. It leaves no file.
+
+    Where a disk has no such locks, as some of a network, it is as without.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_expansion(expanded: int, packed: int) -> None:

@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import hostile_fits
 import hostile_hdf5
@@ -21,6 +22,13 @@ READERS = {"robot": dn.load_robot, "recording": load_recordings, "fit": dn.load_
 
 def test_the_names_of_cases_differ():
     assert not [name for name, times in Counter(map(str, CASES)).items() if times > 1]
+
+
+def test_the_page_on_reliability_has_the_counts():
+    page = (Path(__file__).parent.parent.parent / "docs/reliability.md").read_text()
+    for reads, count in Counter(case.reads for case in CASES).items():
+        assert f"| {reads} | {count} |" in page, (reads, count)
+    assert len(CASES) >= 250
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -1,5 +1,7 @@
 """What all pages share: templates, and the style and scripts that each carries with it."""
 
+import base64
+import hashlib
 from importlib import resources
 from typing import Any
 
@@ -10,7 +12,17 @@ def styles(*scripts: str) -> dict[str, str]:
     """What every page carries with it; `scripts` are templates of its own."""
     code = [(TEMPLATES / name).read_text() for name in ("script.js", *scripts)]
     style, chart_style = ((TEMPLATES / name).read_text() for name in ("style.css", "chart.css"))
-    return {"style": style, "chart_style": chart_style, "script": "\n".join(code)}
+    script = "\n".join(code)
+    return {"style": style, "chart_style": chart_style, "script": script, "policy": _policy(script)}
+
+
+def _policy(script: str) -> str:
+    """What a browser lets a page do: run this one script, and ask nobody for anything."""
+    digest = base64.b64encode(hashlib.sha256(f"\n{script}\n".encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def environment() -> Any:

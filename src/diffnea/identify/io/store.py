@@ -5,6 +5,7 @@ import json
 import os
 import platform
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -61,6 +62,11 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> Saved:
         raise FitFileError(f"{out}: {error.strerror}; give a folder that can be written") from None
     arrays: dict[str, np.ndarray] = {}
     content = _content(fit, arrays)
+    with files.alone(out):  # of two that write here one waits, so that files of one fit stay together
+        return _write(fit, out, content, arrays)
+
+
+def _write(fit: Fit, out: Path, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
     written = {FIT, WEIGHTS}
     if fit.held_out is not None:
         tracks, signals = to_arrays(fit.held_out)
@@ -143,9 +149,10 @@ def _written(robot: Robot, path: Path, curves: dict[str, Curve] | None = None) -
 def load_fit(folder: str | os.PathLike[str]) -> Fit:
     """Read a fit back; its model predicts the same, bit for bit."""
     place = Path(folder)
-    content = _read_json(place / FIT)
-    arrays = _read_arrays(place / WEIGHTS)
-    signals = _read_arrays(place / HELD_OUT) if content.get("held_out") and (place / HELD_OUT).exists() else None
+    with files.alone(place, shared=True) if place.is_dir() else nullcontext():
+        content = _read_json(place / FIT)
+        arrays = _read_arrays(place / WEIGHTS)
+        signals = _read_arrays(place / HELD_OUT) if content.get("held_out") and (place / HELD_OUT).exists() else None
     try:
         fit = _rebuilt(content, arrays)
         if signals is None:  # a page can do without

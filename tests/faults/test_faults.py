@@ -1,0 +1,129 @@
+"""Pipes, signals and disks that fail: each ends in a code and at most one line, and leaves nothing half done."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_benchmark import work
+
+from diffnea import benchmark, files
+from diffnea.benchmark import records
+
+COMMAND = "import sys; from diffnea.cli import main; sys.exit(main({arguments!r}))"
+ARM = """<robot name="arm"><link name="base"/><link name="upper"><inertial><mass value="2"/>
+<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.01"/></inertial></link>
+<joint name="shoulder" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/></joint>
+</robot>"""
+# A command that holds a folder and a draft until it is ended.
+BUSY = """
+import sys, time
+from pathlib import Path
+from diffnea.benchmark.lock import locked
+from diffnea.cli.process import guarded
+
+def run():
+    with locked(Path({folder!r})):
+        print("τ ≥ 2² N·m", flush=True)
+        time.sleep(60)
+    return 0
+
+sys.exit(guarded(run, debug=False))
+"""
+
+
+def start(program: str, **more) -> subprocess.Popen:
+    more = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | more
+    return subprocess.Popen([sys.executable, "-c", program], **more)
+
+
+def run(arguments: list[str], **more) -> tuple[int, bytes]:
+    with start(COMMAND.format(arguments=arguments), **more) as process:
+        return process.wait(300), process.stderr.read()
+
+
+def test_a_pipe_that_nobody_reads_ends_it_without_a_word():
+    read, write = os.pipe()
+    os.close(read)
+    code, said = run(["--help"], stdout=write)
+    os.close(write)
+    assert (code, said) == (141, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_that_is_full_is_one_line():
+    with open("/dev/full", "wb") as full:
+        code, said = run(["--help"], stdout=full)
+    assert code == 1 and said == b"diffnea: no space left on device (standard output)\n"
+
+
+def test_a_disk_that_is_full_names_the_file_and_leaves_no_draft(tmp_path):
+    def small():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    robot, out = tmp_path / "arm.urdf", tmp_path / "arm.xml"
+    bare = {key: value for key, value in os.environ.items() if "CACHE" not in key} | {"DIFFNEA_CACHE": "off"}
+    robot.write_text(ARM)
+    code, said = run(["convert", str(robot), str(out)], preexec_fn=small, env=bare)
+    assert (code, said) == (1, f"diffnea: {out}: file too large\n".encode())
+    assert list(tmp_path.iterdir()) == [robot]
+
+
+@pytest.mark.parametrize(("signals", "code"), [([signal.SIGTERM], 143), ([signal.SIGINT, signal.SIGINT], 130)])
+def test_signals_end_it_and_let_go_of_the_folder(tmp_path, signals, code):
+    """On a terminal that lacks half of the letters, too."""
+    folder = tmp_path / "runs"
+    with start(BUSY.format(folder=str(folder)), env={**os.environ, "PYTHONIOENCODING": "latin-1"}) as process:
+        assert process.stdout.readline() == "? ? 2² N·m\n".encode("latin-1") and list(folder.iterdir())
+        for each in signals:
+            process.send_signal(each)
+            time.sleep(0.05)
+        assert process.wait(60) == code and process.stderr.read() == b""
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_is_removed_meanwhile_is_made_again_and_the_rest_can_be_resumed(tmp_path):
+    chosen, runs = benchmark.cells(models=("nea", "ff-nn"), seeds=1), tmp_path / "runs"
+
+    def removing(cell):
+        if cell == chosen[1]:
+            shutil.rmtree(runs)
+        return work(cell)
+
+    benchmark.run(chosen, runs, workers=1, work=removing)
+    benchmark.run(chosen, runs, workers=1, work=work)
+    assert len(records.read_all(runs)) == len(chosen)
+
+
+def test_a_clock_that_is_set_back_changes_nothing(tmp_path, monkeypatch):
+    clock = iter(range(2_000_000_000, 0, -3600))
+    monkeypatch.setattr(time, "time", lambda: float(next(clock)))
+    chosen = benchmark.cells(models=("nea",), seeds=1)
+    done = benchmark.run(chosen, tmp_path, workers=1, work=work)
+    assert done.ran == len(chosen) and done.seconds >= 0
+
+
+HOLDS = """
+import sys, time
+from pathlib import Path
+from diffnea import files
+
+with files.alone(Path({folder!r})):
+    print("held", flush=True)
+    time.sleep({seconds})
+"""
+
+
+def test_two_that_write_one_folder_wait_for_each_other(tmp_path):
+    with start(HOLDS.format(folder=str(tmp_path), seconds=1.0)) as process:
+        assert process.stdout.readline() == b"held\n"
+        begin = time.monotonic()
+        with files.alone(tmp_path):
+            waited = time.monotonic() - begin
+        assert process.wait(60) == 0 and waited > 0.3
+    assert list(tmp_path.iterdir()) == []
