@@ -104,6 +104,18 @@ def test_the_forecast_is_what_the_fit_finds(folder):
         assert np.all((ratios > 1 / 3) & (ratios < 3)), dict(zip(common, ratios, strict=True))
 
 
+def test_a_mistake_in_the_log_is_named_before_any_fit(folder):
+    robot = dn.load_robot(folder / "arm.urdf")
+    given = dn.load_recording(folder / "good.csv", robot)
+    save_recording(given.replace(u=given.u * [1.0, -1.0]), folder / "sign.csv")
+    names = [str(folder / name) for name in ("arm.urdf", "sign.csv", "good.csv")]
+    wrong = Check(names[0], (names[1],), ("inertia",), "viscous", "torque")
+    result = wrong.run()
+    assert result["hint_codes"] == ["hint-input-sign"] and "elbow" in result["hints"][0]
+    assert f"! {result['hints'][0]}" in wrong.summary(result)
+    assert Check(names[0], (names[2],), ("inertia",), "viscous", "torque").run()["hint_codes"] == []
+
+
 def test_data_of_a_robot_at_rest_tell_nothing(folder):
     robot = dn.load_robot(folder / "arm.urdf")
     time, rng = np.arange(500) / RATE, np.random.default_rng(0)

@@ -8,6 +8,7 @@ import diffnea as dn
 from diffnea.actuators.base import Role
 from diffnea.identify.determine.covariance import noise, uncertainty
 from diffnea.identify.determine.regressor_noise import bias
+from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.rows import Batch, Rows, filtered, taps_of
 from diffnea.identify.problem.torque_effect import TorqueEffect
@@ -106,7 +107,8 @@ def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_see
     u = np.asarray(dn.inverse_dynamics(ROBOT, q, qd, qdd)) + dry + np.array([0.01, 0.002]) * qd
     u = u + 2e-5 * rng.normal(size=u.shape)
     recording = dn.Recording(time=time, q=q, qd=qd, qdd=qdd, u=u, joint_names=ROBOT.joint_names)
-    fit = dn.fit(ROBOT, recording, actuator="stribeck", loss="torque", method="lm")
+    asked = {"actuator": "stribeck", "loss": "torque", "method": "lm"}
+    fit = dn.fit(ROBOT, recording, **asked)
     analysis = fit.known.analysis
     assert analysis is not None
     for each in analysis.friction:
@@ -115,3 +117,8 @@ def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_see
     notes = {each.subject: each for each in fit.unknown if each.code == "unknown-static-top"}
     assert set(notes) == set(ROBOT.joint_names)
     assert not any(each.formula.startswith("static") for each in fit.identifiable)
+    # The same search, cut short: it says so.
+    short = Options(solve=SolveOptions(iterations=1, evidence_rounds=1))
+    stopped = dn.fit(ROBOT, recording, **asked, options=short)
+    assert stopped.status == "stopped early" and "search-stopped" in stopped.verdict.codes
+    assert fit.status == "converged" and "search-stopped" not in fit.verdict.codes

@@ -14,7 +14,10 @@ from diffnea.cli.words import check_in_words
 from diffnea.excitation import foretold
 from diffnea.excitation.choosing import AUTO
 from diffnea.excitation.forecast import Foretold
+from diffnea.identify.judge.hints import hints
+from diffnea.identify.notes import Note
 from diffnea.identify.payload import Payload
+from diffnea.identify.problem.tracks import split
 from diffnea.recordings import Diagnosis, LimitContact, Recording, diagnose, limit_contacts
 from diffnea.recordings.unit_signs import far_outside
 from diffnea.robot import Robot
@@ -71,6 +74,7 @@ class Check:
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
             diagnoses = [diagnose(recording) for recording in data]
             (choice, told), payload = self._told(begun, data)
+            hinted = () if "payload" in self.learn else _hints(robot, data)
         result = {
             "robot": self.robot,
             "joints": list(robot.joint_names),
@@ -80,6 +84,8 @@ class Check:
             "actuator": choice.actuator if isinstance(choice.actuator, str) else type(choice.actuator).__name__,
             "loss": choice.loss,
             "notes": list(map(str, choice.notes)),
+            "hints": list(map(str, hinted)),
+            "hint_codes": [each.code for each in hinted],
             **told.to_dict(),
             "payload": None if payload is None else payload.to_dict(),
             "report": self.out,
@@ -101,6 +107,15 @@ class Check:
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
         return check_in_words(result, self.all)
+
+
+def _hints(robot: Robot, data: list[Recording]) -> tuple[Note, ...]:
+    """What would explain these data far better than file and log as they are: a fit's hints, before any fit."""
+    if any(recording.input_kind == "goal" for recording in data):
+        return ()
+    parts = split(data, None, robot.joint_names, robot.num_joints, 0)
+    with np.errstate(all="ignore"):
+        return hints(robot, (*parts.fitted, *parts.test))
 
 
 def _finding(recording: Recording, found: Diagnosis, robot: Robot) -> dict[str, Any]:

@@ -137,6 +137,7 @@ def check_in_words(result: dict[str, Any], whole: bool = False) -> str:
     plan = " (diffnea excite plans one)" if result["all_driven"] else ""
     more = f"; other motions could tell {could} more{plan}" if could > 0 else ""
     lines += [*result["notes"], ""] if result["notes"] else []
+    lines += [*(f"! {each}" for each in result["hints"]), ""] if result["hints"] else []
     known = count(result["rank"], "combination")
     lines.append(f"of {result['unknowns']} numbers to learn, these data determine {known}{more}")
     lines += [*payload(result["payload"], expected=True), ""] if result["payload"] else []
