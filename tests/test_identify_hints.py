@@ -92,6 +92,7 @@ def test_an_axis_of_another_direction_is_named(tmp_path, log):
         ("hint-input-sign", lambda x: {"u": x["u"] * [1, -1, 1]}),
         ("hint-swapped", lambda x: {key: x[key][:, [0, 2, 1]] for key in ("q", "qd", "qdd", "u")}),
         ("hint-inputs-swapped", lambda x: {"u": x["u"][:, [0, 2, 1]]}),
+        ("hint-positions-swapped", lambda x: {key: x[key][:, [0, 2, 1]] for key in ("q", "qd", "qdd")}),
         ("hint-degrees", lambda x: {key: np.rad2deg(x[key]) for key in ("q", "qd", "qdd")}),
         ("hint-clock", lambda x: {"time": 2 * x["time"], "qd": x["qd"] / 2, "qdd": x["qdd"] / 4}),
         ("hint-time-unit", lambda x: {"time": 1e3 * x["time"], "qd": x["qd"] / 1e3, "qdd": x["qdd"] / 1e6}),
@@ -131,6 +132,13 @@ def test_friction_that_the_model_lacks_is_named(arm, log):
     data = split(dn.Recording(**log, joint_names=arm.joint_names), None, arm.joint_names, 3, 0)
     (found,) = hints(arm, data.fitted, dn.Model(heavier(arm)))
     assert found.code == "hint-friction" and "--actuator" in str(found)
+
+
+def test_a_gain_that_was_fitted_to_a_mistake_does_not_hide_it(tmp_path, log):
+    wrong = robot(tmp_path, j3="0 -1 0")
+    data = split(dn.Recording(**log, joint_names=wrong.joint_names), None, wrong.joint_names, 3, 0)
+    fitted = dn.Model(wrong, dn.actuators.Gain.of(jnp.array([0.7, 1.6, 0.2])))
+    assert [each.code for each in hints(wrong, data.fitted, fitted)] == ["hint-axis-turned"]
 
 
 def test_changes_of_a_body_are_those_of_its_pseudo_inertia(arm):

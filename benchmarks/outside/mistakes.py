@@ -131,7 +131,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "axis_rolled": ("hint-axis",),
     "q_flipped": ("hint-position-sign", "hint-axis-turned"),
     "u_flipped": ("hint-input-sign",),
-    "q_swapped": ("hint-swapped",),
+    "q_swapped": ("hint-positions-swapped", "hint-swapped"),
     "u_swapped": ("hint-inputs-swapped", "hint-swapped"),
     "degrees": ("hint-degrees",),
     "milliseconds": ("hint-time-unit",),

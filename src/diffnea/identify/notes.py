@@ -127,6 +127,9 @@ SENTENCES: dict[str, str] = {
     "hint-inputs-swapped": 'inputs of joints "{subject}" and "{other}" are swapped '
     "(torque left: {before:.1%} as given, {after:.1%} so); "
     "exchange their u columns in a column map",
+    "hint-positions-swapped": 'positions of joints "{subject}" and "{other}" are swapped, their inputs are not '
+    "(torque left: {before:.1%} as given, {after:.1%} so); "
+    "exchange their q columns in a column map",
     "hint-degrees": "positions are in degrees "
     '(torque left: {before:.1%} as given, {after:.1%} so); write units = {{ q = "deg" }} in a column map',
     "hint-time-unit": "times are in {unit} (torque left: {before:.1%} as given, {after:.1%} so); "

@@ -40,19 +40,21 @@ def hints(
 ) -> tuple[Note, ...]:
     """What would explain these data better, most likely first; () where nothing does.
 
-    `robot` as its file gives it; `model` is what a fit has made of it, where there was one.
+    `robot` as its file gives it; `model` is what a fit has made of it, where there was one. Inputs are taken as torques
+    first, since a motor or gain that was fitted to a mistake hides it, and then as what the model makes of them.
     """
     options = options or JudgeOptions()
     plain = (*_shuffled(tracks), *_goals(robot, tracks))
     rows = None if plain else motion_rows(tracks, model)
     if rows is None:
         return plain
+    given = motion_rows(tracks) if isinstance(model, Model) else None
+    if given is not None and not np.allclose(given.motion.u, rows.motion.u):
+        found = _mistakes(_Case.of(robot, given), options)
+        if found and found[0].code != "hint-scale":
+            return found
     case = _Case.of(robot, rows)
-    missing = _missing_inputs(case)
-    if missing:
-        swaps = [each for each in hypotheses(robot, case.driven, False) if each.code == "hint-swapped"]
-        return _named(case, list(map(case.tried, swaps)), options) or missing
-    return _hypotheses(case, options) or _lacking(case, model, options) or _one_joint(case, options)
+    return _mistakes(case, options) or _lacking(case, model, options) or _one_joint(case, options)
 
 
 class _Tried(NamedTuple):
@@ -107,6 +109,15 @@ class _Case(NamedTuple):
 
 
 # Hypotheses ------------------------------------------------------------------------------------------------------
+
+
+def _mistakes(case: _Case, options: JudgeOptions) -> tuple[Note, ...]:
+    """What is wrong with file or log."""
+    missing = _missing_inputs(case)
+    if missing:
+        swaps = [each for each in hypotheses(case.robot, case.driven, False) if each.code == "hint-swapped"]
+        return _named(case, list(map(case.tried, swaps)), options) or missing
+    return _hypotheses(case, options)
 
 
 def _hypotheses(case: _Case, options: JudgeOptions) -> tuple[Note, ...]:

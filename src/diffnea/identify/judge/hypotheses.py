@@ -44,6 +44,8 @@ def hypotheses(robot: Robot, driven: np.ndarray, timed: bool) -> Iterator[Hypoth
             )
             if driven[i] and driven[j]:
                 yield Hypothesis("hint-inputs-swapped", names[i], _swapped(i, j, "u"), values={"other": names[j]})
+                states = _swapped(i, j, "q", "qd", "qdd", "way")
+                yield Hypothesis("hint-positions-swapped", names[i], states, values={"other": names[j]})
     if robot.tree.revolute.any():
         factor = np.where(robot.tree.revolute, DEGREE, 1.0)
         yield Hypothesis("hint-degrees", "", _scaled(factor))
