@@ -2,11 +2,13 @@
 
     python benchmarks/real_arms.py staubli_tx40
     python benchmarks/real_arms.py kuka_kr300
+    python benchmarks/real_arms.py kuka_kr300 --by-hand
 
-Beside it stand regressions of the same torques: inertial parameters, rotors, viscous and dry friction and offsets, by
-least squares without any physical bound, joints weighted by the size of their torques; without and with a ridge whose
-size is chosen on blocks of the training part. Positions and torques pass a zero-phase Butterworth filter of fourth
-order first, at the protocol's corner. Recordings are looked for in ../shared/data, beside the checkout.
+The fit has no options but the files; with --by-hand those that someone who knows the arm would give. Beside it stand
+regressions of the same torques: inertial parameters, rotors, viscous and dry friction and offsets, by least squares
+without any physical bound, joints weighted by the size of their torques; without and with a ridge whose size is chosen
+on blocks of the training part. Positions and torques pass a zero-phase Butterworth filter of fourth order first, at the
+protocol's corner. Recordings are looked for in ../shared/data, beside the checkout.
 """
 
 import argparse
@@ -144,23 +146,29 @@ def relative(found: np.ndarray, measured: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean((found - measured) ** 2, axis=0) / np.mean(measured**2, axis=0))
 
 
-def fitted(name: str, out: str) -> tuple[dn.Fit, str]:
+def fitted(name: str, out: str, by_hand: bool) -> tuple[dn.Fit, str]:
     """What the command line learns and saves, and how long that takes."""
     began, cpu = time.perf_counter(), time.process_time()
     robot = ["fit", name, f"{name}:train", "--test", f"{name}:test", "--out", out]
-    how = ["--measured", "--learn", "inertia", "armature", "--loss", "torque", "--method", "lm"]
-    how += ["--actuator", ARMS[name].actuator]
-    how += ["--set", f"reduction={ARMS[name].reduction}"] if ARMS[name].reduction else []
+    how = _by_hand(name) if by_hand else []
     if main_of([*robot, *how]) not in (0, 3):  # 3: not accepted, which is a result too
         raise SystemExit("diffnea fit failed")
     spent = f"{time.perf_counter() - began:.0f} s ({time.process_time() - cpu:.0f} s of CPU)"
     return dn.load_fit(out), f"diffnea {' '.join([*robot[:-1], 'DIR', *how])}: {spent}"
 
 
+def _by_hand(name: str) -> list[str]:
+    """The options that someone who knows the arm would give."""
+    how = ["--measured", "--learn", "inertia", "armature", "--loss", "torque", "--method", "lm"]
+    how += ["--actuator", ARMS[name].actuator]
+    return [*how, "--set", f"reduction={ARMS[name].reduction}"] if ARMS[name].reduction else how
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", choices=tuple(ARMS))
     parser.add_argument("--out", help="keep the fit in this folder")
+    parser.add_argument("--by-hand", action="store_true", help="with the options of someone who knows the arm")
     arguments = parser.parse_args()
     if not public.folder().is_dir():
         print(f"{public.folder()}: no such folder; nothing is scored without the recordings")
@@ -175,7 +183,7 @@ def main() -> int:
             found = columns(robot, test, coupled) @ solved(robot, train, coupled, ridge)
             rows[f"regression{words}{more}"] = relative(found, np.asarray(test.u))
     with tempfile.TemporaryDirectory() as folder:
-        fit, said = fitted(arguments.dataset, arguments.out or folder)
+        fit, said = fitted(arguments.dataset, arguments.out or folder, arguments.by_hand)
     ours = predicted(fit, records[1], arm)[scored(records[1], arm)]
     rows["this package"] = relative(ours, np.asarray(test.u))
     print(f"\n{said}")

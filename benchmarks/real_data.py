@@ -1,10 +1,13 @@
 """Fit the training part of a real data set with `dn.fit` and score open-loop prediction on the test part.
 
     python benchmarks/real_data.py quanser_cartpole
-    python benchmarks/real_data.py multiarm_double --loss trajectory
+    python benchmarks/real_data.py quanser_cartpole --by-hand
     python benchmarks/real_data.py quanser_cartpole --network
     python benchmarks/real_data.py quanser_cartpole --fit out     # what `diffnea fit … --out out` has left
     python benchmarks/real_data.py quanser_qube --rotations 0 1 2 --seeds 5 --log qube.jsonl
+
+A fit has no options but its data. With --by-hand it has those that someone who knows the machine would give, and
+--actuator, --learn, --loss and the like change these.
 
 A rotation says which third of the recordings is tested: those whose number leaves it when divided by three. With
 several rotations or seeds a table has the median over seeds and the worst seed. Each fit is a line of the log, and
@@ -186,33 +189,31 @@ def run(arguments: argparse.Namespace, rotation: int = 1, seed: int = 0, fold: i
     protocol, rig = read_protocol(), RIGS[arguments.dataset]
     robot = read_robot(rig.robot)
     train, test = load(protocol, arguments.dataset, rotation, fold)
-    name = arguments.actuator or rig.actuator
-    actuator = name
+    actuator = name = arguments.actuator or rig.actuator
     if arguments.constant_offset:
         actuator = dn.actuators.for_robot(name, robot, key=jax.random.key(0), harmonics=0)
     began, cpu = time.perf_counter(), time.process_time()
     data, kept = ([recording(part, rig, robot.joint_names) for part in parts] for parts in (train, test))
     if arguments.bandwidth:
         data = [dn.recordings.differentiate(each, arguments.bandwidth) for each in data]
-    learn = ("inertia", "actuator", *(rig.learn if arguments.learn is None else arguments.learn))
-    loss = arguments.loss or rig.loss
-    how = {
-        "loss": loss,
-        "seed": seed,
-        "method": arguments.method,
-        "steps": arguments.steps,
-        "robust": arguments.robust or None,
-    }
+    how = {"seed": seed}
+    if by_hand(arguments):
+        how |= {
+            "learn": ("inertia", "actuator", *(rig.learn if arguments.learn is None else arguments.learn)),
+            "actuator": actuator,
+            "loss": arguments.loss or rig.loss,
+            "method": arguments.method,
+            "steps": arguments.steps,
+            "robust": arguments.robust or None,
+        }
     # The test part only enters the verdict; horizons and starts are chosen on the training data.
     kept = data[:1] if arguments.blind else kept
     if arguments.fit:
         fit = dn.load_fit(arguments.fit)
-        name = loss = f"fit in {arguments.fit}"
     elif arguments.network:
-        name, loss = "plain network", "acceleration"
         fit = dn.fit(network(data, robot), data, test=kept)
     else:
-        fit = dn.fit(robot, data, learn=learn, actuator=actuator, test=kept, **how)
+        fit = dn.fit(robot, data, test=kept, **how)
     spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu}
     score = partial(
         protocol.score,
@@ -225,14 +226,21 @@ def run(arguments: argparse.Namespace, rotation: int = 1, seed: int = 0, fold: i
         "rotation": rotation,
         "seed": seed,
         "fold": fold,
-        "actuator": name,
-        "loss": loss,
+        "learn": fit.config["learn"],
+        "actuator": "plain network" if arguments.network else fit.config["actuator"],
+        "loss": fit.config["loss"],
         **spent,
         "train": score(train),
         "test": None if arguments.blind and fold is None else score(test),
         "status": fit.verdict.status,
         "notes": [str(note) for note in fit.notes],
     }
+
+
+def by_hand(arguments: argparse.Namespace) -> bool:
+    """Whether a fit is told what to learn."""
+    told = (arguments.actuator, arguments.loss, arguments.steps, arguments.robust, arguments.constant_offset)
+    return arguments.by_hand or any(told) or arguments.learn is not None or arguments.method != "auto"
 
 
 def logged(arguments: argparse.Namespace, rotation: int, seed: int, fold: int | None) -> dict[str, Any]:
@@ -286,6 +294,7 @@ def over_seeds(found: list[dict[str, Any]], side: str, horizon: float) -> tuple[
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("dataset", choices=tuple(RIGS))
+    parser.add_argument("--by-hand", action="store_true", help="with the options of someone who knows the machine")
     parser.add_argument("--actuator")
     parser.add_argument("--fit", help="a folder that diffnea fit has written: its model is scored, nothing is fitted")
     parser.add_argument("--network", action="store_true", help="a plain network instead of the robot")

@@ -92,7 +92,7 @@ def design(
     with double_precision():
         limits = bounds(robot, bandwidth, acceleration)
         choice = chosen(robot, None, learn, actuator)
-        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed))
+        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), known=choice.known)
         if not free.size:
             raise ValueError("excite: nothing to learn; name inertia, kinematics, armature or actuator in learn")
         told = information(free, noise * limits.effort, limits.random(seed))

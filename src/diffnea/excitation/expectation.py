@@ -46,7 +46,7 @@ def expectation(
     """
     choice = chosen(robot, recordings, learn, actuator, "torque", seed)
     with double_precision(), np.errstate(all="ignore"):
-        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed))
+        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), known=choice.known)
         motion = Track("planned", planned.dt, planned.q, _some(planned.qd), _some(planned.qdd), planned.u, planned.q)
         if not recordings:
             return Expectation(None, analyse(_noisy(_slopes(free, motion), _share(robot, free, motion, noise), seed)))

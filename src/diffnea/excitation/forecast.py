@@ -74,7 +74,7 @@ def foretold(
         parts = split(data, None, robot.joint_names, robot.num_joints, seed)
         choice = chosen_of(robot, parts, learn, actuator, loss)
         some = None if links is None else tuple(links)
-        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), some)
+        free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), some, known=choice.known)
         # By the linear theory a trajectory tells what its accelerations do.
         compared = "acceleration" if choice.loss == "trajectory" else choice.loss
         rows, theta = _short_fit(free, (*parts.fitted, *parts.test), compared)

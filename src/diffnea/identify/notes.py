@@ -74,8 +74,14 @@ SENTENCES: dict[str, str] = {
     "chosen-gain": "commands are no torques of this robot: its file takes {factor:.3g} N·m (or N) a unit; gain is "
     "learned, and masses are known up to a factor unless one of them is",
     "chosen-nothing": "no friction, rotor or drive raises the evidence",
-    "chosen-delay": "commands act {samples:g} samples late",
+    "chosen-delay": "commands act {samples:g} samples late, which raises the log evidence by {gain:.3g}",
+    "chosen-for-trajectories": "{subject} is learned too: roll-outs see what equations of passive joints and rows near "
+    "reversals do not tell",
+    "chosen-measured": "inputs are of the samples' instants, as measured torques are, rather than held after them: log "
+    "evidence {gain:.3g}",
     "loss-torque": "every joint is driven, so torques are compared",
+    "loss-trajectory-driven": "a regression leaves {left:.0%} of some joint's torques, so trajectories are compared, "
+    "which mind less what the model lacks",
     "loss-trajectory": "{count} joints are not driven, so trajectories are compared",
     "loss-acceleration": "samples have no order in time and not every joint is driven, so accelerations are compared",
     "loss-for-networks": "a network is learned, so accelerations are compared",

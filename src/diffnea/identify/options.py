@@ -45,6 +45,9 @@ class SolveOptions:
     patience: int = 3
     # A column is never scaled by less than this share of the largest: rounding must not become a direction.
     least_scale: float = 1e-6
+    # Trajectories are compared of so few joints where a regression leaves more than this share of some joint's torques.
+    few_joints: int = 3
+    well_explained: float = 0.05
     # Drawn friction curves, from and to, even in the logarithm: Stribeck velocities as shares of a joint's usual speed;
     # static and kinetic friction as multiples of the given dry friction, viscous friction as multiples of the given.
     stribeck_velocity: tuple[float, float] = (0.01, 0.3)

@@ -24,7 +24,7 @@ from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.preparation_notes import about_data, still_joints
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Split, batch, equations, spread_of
+from diffnea.identify.problem.tracks import Split, at_instants, batch, equations, spread_of
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage
@@ -70,7 +70,8 @@ class Plan:
     def run(self) -> Fit:
         """All five stages."""
         parts = self.request.prepared()
-        return self._embodied()._chosen(parts)._run(parts)
+        chosen = self._embodied()._chosen(parts)
+        return chosen._run(at_instants(parts) if chosen.choice and chosen.choice.measured else parts)
 
     def _embodied(self) -> "Plan":
         """With bodies of a usual size for a robot whose file has no masses, and little trust in them."""
@@ -91,17 +92,10 @@ class Plan:
         if asked.actuator != "auto" and asked.loss != "auto":
             return self
         with stage("choosing friction and drives"):
-            found = choose(
-                asked.given,
-                parts,
-                asked.actuator,
-                asked.loss,
-                asked.learn,
-                asked.method,
-                asked.options,
-                not self.guessed,
-            )
-        request = replace(asked, actuator=found.actuator, loss=found.loss, learn=found.learn)
+            ways = asked.actuator, asked.loss, asked.learn, asked.method
+            found = choose(asked.given, parts, *ways, asked.options, not self.guessed, asked.measured)
+        known = {**found.known, **asked.known}
+        request = replace(asked, actuator=found.actuator, loss=found.loss, learn=found.learn, known=known)
         return replace(self, request=request, choice=found)
 
     def _run(self, parts: Split) -> Fit:

@@ -10,6 +10,7 @@ from diffnea.identify.options import Options
 from diffnea.identify.problem.tracks import Data, Split, split
 from diffnea.identify.progress import stage
 from diffnea.models import FeedForward
+from diffnea.recordings import as_list
 from diffnea.robot import Robot
 
 
@@ -49,6 +50,11 @@ class Request:
     def compares_torques(self) -> bool:
         """Whether a fit is of torques."""
         return self.loss == "torque" or self.method == "linear"
+
+    @property
+    def measured(self) -> bool:
+        """Whether inputs are known to be measured, not commanded."""
+        return any(getattr(each, "measured", False) for each in as_list(self.data))
 
     def prepared(self) -> Split:
         """The data in the robot's order, differentiated and divided."""

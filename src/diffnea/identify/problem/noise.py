@@ -9,7 +9,7 @@ from jaxtyping import Float
 WINDOW = 5.0
 
 
-def correlation_time(series: Sequence[Float[np.ndarray, " time"]]) -> float:
+def correlation_time(series: Sequence[Float[np.ndarray, " _"]]) -> float:
     """Rows that tell as much as one independent row: `1 + 2 Σ ρ_k`, at least 1, over several stretches of residuals."""
     longest = max((len(each) for each in series), default=0)
     products = np.zeros(max(longest, 1))

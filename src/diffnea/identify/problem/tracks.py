@@ -17,6 +17,8 @@ from diffnea.rollout.delay import weights
 _DEFAULT = ProblemOptions()
 # States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.
 ENOUGH = 0.5 * np.pi
+# Recordings whose rates differ by less than this share are filtered together: a clock's jitter is more.
+SAME_RATE = 1e-4
 # Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
 DIFFERENCES, OF_NOISE = 4, 70.0
 
@@ -123,6 +125,20 @@ def split(
     return Split(*parts, tuple(dict.fromkeys(notes)), words)
 
 
+def at_instants(parts: Split) -> Split:
+    """The same where inputs are of the samples' instants: between two of them their mean acts."""
+
+    def means(u: Float[np.ndarray, "time n"]) -> Float[np.ndarray, "time n"]:
+        return np.concatenate([(u[:-1] + u[1:]) / 2, u[-1:]])
+
+    def moved(track: Track) -> Track:
+        little = track.terms
+        return track if little is None else replace(track, u=means(track.u), terms=replace(little, u=means(little.u)))
+
+    names = ("train", "validation", "fitted", "test")
+    return replace(parts, **{name: tuple(map(moved, getattr(parts, name))) for name in names})
+
+
 def _in_order(given: list, joint_names: tuple[str, ...] | None, num_joints: int) -> list:
     """The same with the joints as the robot has them."""
     kinds = {isinstance(item, Recording) for item in given}
@@ -221,18 +237,31 @@ def _commands(u: Float[np.ndarray, "time n"], late: int) -> Float[np.ndarray, "t
 def equations(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"]) -> tuple[Rows, ...]:
     """The rows of these stretches: samples where derivatives are given, filtered equations where they are estimated.
 
-    Filtered together is what is sampled alike. What is too short for the filter stays as it is.
+    Filtered together is what is sampled alike, and all up to one frequency, the lowest: how far up the equations of a
+    machine hold does not depend on the recording. What is too short for the filter stays as it is.
     """
-    groups: dict[str, list[Track]] = {}
-    for track in tracks:
-        groups.setdefault("" if track.terms is None else f"{track.dt:.6g}", []).append(track)
+    bandwidth = min((track.terms.bandwidth for track in tracks if track.terms is not None), default=0.0)
     found = []
-    for rate, group in groups.items():
-        rows = _filtered(group, late, weight) if rate else None
+    for group in _sampled_alike(tracks):
+        rows = _filtered(group, bandwidth, late, weight) if group[0].terms is not None else None
         rows = rows or plain(batch(group, late, weight), list(map(len, group)), group[0].dt)
         noise = np.max([position_noise(track, np.eye(track.q.shape[1])) for track in group], axis=0)
         found.append(replace(rows, noise=noise))
     return tuple(found)
+
+
+def _sampled_alike(tracks: Sequence[Track]) -> list[list[Track]]:
+    """Tracks of one rate, but for jitter; those whose derivatives were given are together."""
+    groups: list[list[Track]] = []
+    for track in tracks:
+        for group in groups:
+            first, given = group[0], track.terms is None
+            if given == (first.terms is None) and (given or abs((track.dt or 0.0) / (first.dt or 1.0) - 1) < SAME_RATE):
+                group.append(track)
+                break
+        else:
+            groups.append([track])
+    return groups
 
 
 def position_noise(track: Track, turns: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " m"]:
@@ -245,11 +274,11 @@ def position_noise(track: Track, turns: Float[np.ndarray, "m n"]) -> Float[np.nd
     return np.minimum(np.sqrt(np.mean(quick**2, axis=0) / OF_NOISE), most)
 
 
-def _filtered(tracks: list[Track], late: int, weight: Float[np.ndarray, " n"]) -> Rows | None:
+def _filtered(tracks: list[Track], bandwidth: float, late: int, weight: Float[np.ndarray, " n"]) -> Rows | None:
     """Of the samples no more than the equations need; as many blocks of each stretch as it fills."""
     little, dt = [track.terms for track in tracks if track.terms is not None], tracks[0].dt
     assert dt is not None
-    corner = 2 * np.pi * dt * min(each.bandwidth for each in little)
+    corner = 2 * np.pi * dt * bandwidth
     every = max(1, int(ENOUGH / (2 * np.pi * dt * max(each.wide for each in little))))
     taps = taps_of(every * corner)
     blocks, size = taps.shape

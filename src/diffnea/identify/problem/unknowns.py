@@ -18,6 +18,8 @@ from diffnea.identify.problem.parameter import Parameter, of_actuator, of_networ
 from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot, nameless
 
+# Of what is known, what an actuator is made with: how motors turn with the joints, and how often.
+SIZES = ("reduction", "coupled")
 LEARN = ("inertia", "kinematics", "armature", "calibration", "actuator")
 
 
@@ -88,7 +90,7 @@ def unknowns(
         masks = jax.tree.map(lambda leaf, free: np.full(np.shape(leaf), free), given, given.learned())
         return Unknowns(_double(given), masks, ("network",), tuple(of_network(masks)), ("network",))
     known = dict(known or {})
-    sizes = {"reduction": known.pop("reduction")} if "reduction" in known and isinstance(actuator, str) else {}
+    sizes = {name: known.pop(name) for name in SIZES if name in known and isinstance(actuator, str)}
     driving = actuators.for_robot(actuator, given, key=key, **sizes) if isinstance(actuator, str) else actuator
     parts = _parts(learn, isinstance(actuator, str), bool(jax.tree.leaves(driving)))
     virtual = _double(parameters.encode(_double(given), nearest=True, carried=fixed_parts(given)))

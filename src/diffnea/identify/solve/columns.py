@@ -11,16 +11,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from diffnea.actuators import Offset, for_robot
 from diffnea.batches import inertial_parameters, inverse_dynamics, regressor
-from diffnea.identify.problem.rows import Batch, LowPass, Rows, through
+from diffnea.identify.problem.rows import Batch, LowPass, Rows
 from diffnea.robot import Robot
 
 # Files are off by about so much where a part is chosen: bodies may take up what that explains.
 FILE_WIDTH = 0.3
 # Stribeck velocities that are tried, as shares of a joint's usual speed; harmonics of a position-dependent torque.
 STRIBECK, HARMONICS = (0.05, 0.15, 0.4), 3
+# Of less than a quarter of its period a wave is a line or a parabola, which says nothing of what comes after.
+LEAST_WAVE = 0.5 * np.pi
 # A zero position is moved by this, in rad or m, to see what it changes.
 STEP = 1e-4
+# Samples by which torques are sized; gravity below this share of inertia does not act.
+SIZED, LEAST_GRAVITY = 500, 1e-2
 # Samples at once, and pieces of a long log that are looked at.
 PIECE, PIECES = 4096, 16
 
@@ -34,6 +39,10 @@ class Columns:
     kept: np.ndarray  # (row, n), False where a row is left out for a joint
     segment: Int[np.ndarray, " row"]
     ordered: bool
+    size: Float[
+        np.ndarray, " n"
+    ]  # of each joint's torques: what inertia and gravity of the file ask for, each by itself
+    sizes: Float[np.ndarray, "n ten_n"]  # the share by which each change of bodies moves that size, where gravity acts
 
     @property
     def driven(self) -> np.ndarray:
@@ -45,6 +54,7 @@ def columns(robot: Robot, several: Sequence[Rows]) -> Columns:
     """Of rows whose weights are 1; long logs in an even choice of pieces."""
     basis = body_basis(robot)
     speed = np.sqrt(np.mean(np.concatenate([rows.batch.qd for rows in several]) ** 2, axis=0)) + 1e-9
+    rates = _rates(robot, np.concatenate([rows.batch.q for rows in several]))
     found, kept, segments = [], [], []
     for k, rows in enumerate(several):
         pieces = rows.pieces(PIECE)
@@ -52,42 +62,84 @@ def columns(robot: Robot, several: Sequence[Rows]) -> Columns:
         for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int)).tolist():
             batch, low_pass = pieces[i]
             weight = batch.weight if low_pass is None else low_pass.weight
-            found.append(_filtered(robot, batch, low_pass, basis, speed))
+            found.append(_filtered(robot, batch, low_pass, basis, speed, rates))
             kept.append(np.asarray(weight) > 0)
             place = np.minimum(i * length + np.arange(len(weight)), len(rows.segment) - 1)
             segments.append(1000 * k + rows.segment[place])
     names = list(found[0])
     whole = {name: np.concatenate([each[name] for each in found]) for name in names}
     wanted = whole.pop("")
-    return Columns(whole, wanted, np.concatenate(kept), np.concatenate(segments), several[0].dt is not None)
+    return Columns(
+        whole,
+        wanted,
+        np.concatenate(kept),
+        np.concatenate(segments),
+        several[0].dt is not None,
+        *_sizes(robot, several, basis),
+    )
+
+
+def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The size of each joint's torques, and how bodies change that of gravity; where none acts, that of inertia."""
+    q, qdd = (np.concatenate([np.asarray(getattr(rows.batch, key)) for rows in several]) for key in ("q", "qdd"))
+    some = np.unique(np.linspace(0, len(q) - 1, SIZED).astype(int))
+    q, qdd, still = jnp.asarray(q[some]), jnp.asarray(qdd[some]), jnp.zeros_like(q[some])
+    weights = np.asarray(regressor(robot, q, still, still))
+    moving = np.asarray(regressor(robot, q, still, qdd)) - weights
+    own = np.asarray(inertial_parameters(robot), float)
+    both = [np.sqrt(np.mean((each @ own) ** 2, axis=0)) for each in (weights, moving)]
+    acts = both[0] > LEAST_GRAVITY * both[1]
+    shares = []
+    for each in (weights, moving):
+        torque = each @ own
+        square = np.sum(torque**2, axis=0) + 1e-300
+        shares.append(np.einsum("sj,sjk->jk", torque, each @ basis) / square[:, None])
+    return np.hypot(*both), np.where(acts[:, None], *shares)
 
 
 def _filtered(
-    robot: Robot, batch: Batch, low_pass: LowPass | None, basis: np.ndarray, speed: np.ndarray
+    robot: Robot, batch: Batch, low_pass: LowPass | None, basis: np.ndarray, speed: np.ndarray, rates: np.ndarray
 ) -> dict[str, np.ndarray]:
-    parts = _of_samples(robot, batch, basis, speed)
-    clear = None if low_pass is None else low_pass._replace(weight=np.ones_like(low_pass.weight))
-    return {name: np.asarray(through(clear, jnp.asarray(part))) for name, part in parts.items()}
+    parts = _of_samples(robot, batch, basis, speed, rates)
+    return parts if low_pass is None else {name: _through(low_pass.taps, part) for name, part in parts.items()}
 
 
-def _of_samples(robot: Robot, batch: Batch, basis: np.ndarray, speed: np.ndarray) -> dict[str, np.ndarray]:
+def _through(taps: Float[np.ndarray, "blocks size"], values: Float[np.ndarray, "sample n k"]) -> np.ndarray:
+    """As `rows.through` without weights, in numpy: each shape is seen once, and XLA would compile it."""
+    blocks, size = taps.shape
+    count = len(values) // size - blocks + 1
+    parts = values.reshape(-1, size, *values.shape[1:])
+    return np.asarray(sum(np.tensordot(taps[k], parts[k : k + count], ((0,), (1,))) for k in range(blocks)))
+
+
+def _rates(robot: Robot, q: Float[np.ndarray, "sample n"]) -> Float[np.ndarray, " n"]:
+    """Of the first wave of each joint's position-dependent torque, rad a rad or m; 0 where too little of it is seen."""
+    offset = for_robot("offset", robot)
+    assert isinstance(offset, Offset)
+    rates = 2 * np.pi / np.array(offset.period)
+    return np.where(np.ptp(q, axis=0) * rates >= LEAST_WAVE, rates, 0.0)
+
+
+def _of_samples(
+    robot: Robot, batch: Batch, basis: np.ndarray, speed: np.ndarray, rates: np.ndarray
+) -> dict[str, np.ndarray]:
     """(sample, n, k) of each part; the name "" stands for the commands, one column a delay."""
     q, qd, qdd, commands = (np.asarray(array) for array in batch[:4])
     n, each = q.shape[1], np.eye(q.shape[1])
     way = np.sign(qd) if batch.way is None else np.asarray(batch.way)[:, :n]
     inertia = np.asarray(regressor(robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))
+    taken = inertia @ np.asarray(inertial_parameters(robot)) + qdd * np.asarray(robot.armature)
 
     def own(signal: np.ndarray) -> np.ndarray:
         return signal[:, :, None] * each
 
     curves = [own(way * np.exp(-((qd / (share * speed)) ** 2))) for share in STRIBECK]
-    rates = np.where(robot.tree.revolute, 1.0, np.pi / (np.ptp(q, axis=0) + 1e-9))
-    waves = [own(f((k + 1) * rates * q)) for k in range(HARMONICS) for f in (np.cos, np.sin)]
+    waves = [own((rates > 0) * f((k + 1) * rates * q)) for k in range(HARMONICS) for f in (np.cos, np.sin)]
     return {
         "": np.swapaxes(commands, 1, 2),
-        "file": (inertia @ np.asarray(inertial_parameters(robot)))[:, :, None]
-        + own(qdd) @ np.asarray(robot.armature)[:, None],
+        "file": taken[:, :, None],
         "bodies": inertia @ basis,
+        "gain": own(taken),
         "armature": own(qdd),
         "viscous": own(qd),
         "coulomb": own(way),
@@ -96,7 +148,38 @@ def _of_samples(robot: Robot, batch: Batch, basis: np.ndarray, speed: np.ndarray
         "constant": own(np.ones_like(q)),
         "offset": np.concatenate(waves, axis=2),
         "calibration": _zeros(robot, q, qd, qdd),
+        **{_name(row): _shared(np.array(row, float), qd, qdd) for row in couplings(robot)},
     }
+
+
+def couplings(robot: Robot) -> list[tuple[float, ...]]:
+    """Motors, or links in the air, that may turn with a joint and its parent's, the same way or the other way round."""
+    found = []
+    for child, parent in enumerate(robot.tree.parents):
+        if parent >= 0 and robot.tree.revolute[[child, parent]].all():
+            for sign in (1.0, -1.0):
+                row = np.zeros(robot.num_joints)
+                row[parent], row[child] = 1.0, sign
+                found.append(tuple(row.tolist()))
+    return found
+
+
+def _name(row: tuple[float, ...]) -> str:
+    return f"coupling {','.join(f'{each:g}' for each in row)}"
+
+
+def coupled_row(name: str) -> tuple[float, ...]:
+    """How fast what is coupled turns with each joint, from the name of its columns."""
+    return tuple(map(float, name.split()[1].split(",")))
+
+
+def _shared(
+    row: Float[np.ndarray, " n"], qd: Float[np.ndarray, "sample n"], qdd: Float[np.ndarray, "sample n"]
+) -> Float[np.ndarray, "sample n 4"]:
+    """Dry, root and viscous friction and the rotor of what turns with several joints."""
+    speed = qd @ row
+    signals = np.stack([np.sign(speed), np.sign(speed) * np.sqrt(np.abs(speed)), speed, qdd @ row], axis=1)
+    return signals[:, None, :] * row[:, None]
 
 
 def _zeros(robot: Robot, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> np.ndarray:

@@ -40,8 +40,8 @@ def minimise(
 
     With `agree`, stop as soon as two starts have arrived at the same lowest loss, or one at none: the others would
     bring nothing. `unit` is a moderate change of each number of θ: none moves further in one step. The loss of a
-    `rough` problem jumps; a step may then raise it by this share. `warm` starts are near a minimum. A start that is not
-    finite is left where it is.
+    `rough` problem jumps; a step may then raise it by this share, and one that promises less is none. `warm` starts
+    are near a minimum. A start that is not finite is left where it is.
     """
     state = _State(problem, np.array(points, float), unit, rough, options)
     state.damping[:] = WARM_DAMPING if warm else FIRST_DAMPING
@@ -106,7 +106,8 @@ class _State:
         taken = (loss < (1 + self.rough) * self.loss) & usable
         gain = np.where(taken, self.loss, 0.0) - np.where(taken, loss, 0.0)
         # Where a step was not taken, the next is shorter, and promises less.
-        significant = promised > self.options.insignificant / self.problem.rows * self.loss
+        least = max(self.options.insignificant / self.problem.rows, self.rough)
+        significant = promised > least * self.loss
         self.still = np.where(significant & usable, 0, self.still + 1)
         self._adapt(taken, gain / np.maximum(promised, 1e-300))
         self.points = np.where(taken[:, None], trial, self.points)

@@ -1,24 +1,24 @@
 """The search for θ: several starts side by side, the best by validation, then all data, and no drift of the unknown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from diffnea.identify.notes import Note, note
-from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.residuals import problem, residuals
 from diffnea.identify.problem.rows import Batch, Rows
-from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve import adam as gradient
 from diffnea.identify.solve.evidence import Posterior, best_of, weigh
 from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import FLOOR, minimise
 from diffnea.identify.solve.linear_start import linear_start
 from diffnea.identify.solve.solution import Solution
+from diffnea.identify.solve.task import Found as Found
+from diffnea.identify.solve.task import Task as Task
 
 # Starts race on so many samples at least, and on so many residuals for each number; the winner sees all.
 RACE, RACE_ROWS = 400, 8
@@ -38,46 +38,6 @@ CURVES, FINALISTS = 4, 3
 FEW_JOINTS = 3
 # A number has lost its effect when the squared slopes in it are this share of what they were.
 LOST_EFFECT = 1e-4
-
-
-@dataclass(frozen=True)
-class Found:
-    """The θ that was found, the losses on the way, and how it went, in words."""
-
-    theta: Float[np.ndarray, " p"]
-    loss: float
-    history: tuple[float, ...]
-    converged: bool
-    notes: tuple[Note, ...]
-    rows: tuple[Rows, ...]  # all fitted data, outliers weighted down
-    posterior: Posterior | None = None  # where a robot file was weighed against the data
-
-    @property
-    def finite(self) -> bool:
-        """Whether there is a model at all."""
-        return bool(np.isfinite(self.loss))
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be fitted: training part, validation part, and both; from which starts.
-
-    The parts and `whole` are samples as they are, `rows` what the last steps see of both.
-    """
-
-    loss: str
-    free: Unknowns
-    train: Batch
-    validation: Batch
-    rows: tuple[Rows, ...]  # of both
-    whole: Batch
-    starts: Float[np.ndarray, "starts p"]
-    prior: Prior | None  # the robot file, where it may be worth something
-    seed: int
-    options: SolveOptions
-    robust: bool = False
-    torque: Float[np.ndarray, " n"] | None = None  # what torque residuals are multiplied with; None for networks
-    rough: bool = False  # another loss goes on from what is found: no more than a good start is needed
 
 
 def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE) -> Found:
@@ -168,19 +128,14 @@ def _even(count: int, most: int) -> np.ndarray | slice:
     return slice(None) if count <= most else np.linspace(0, count - 1, most).astype(int)
 
 
-def _lowest(run: Solution) -> Bool[np.ndarray, " starts"]:
-    """Which starts came to the lowest loss."""
-    return np.isfinite(run.loss) & (run.loss <= 1.01 * run.loss.min() + FLOOR)
-
-
 def _agree(run: Solution) -> int:
     """How many starts came to the lowest loss."""
-    return int(_lowest(run).sum())
+    return int(run.lowest(FLOOR).sum())
 
 
 def _settled(run: Solution) -> bool:
     """Whether several starts came to the lowest loss, and not only because they were stopped on the way."""
-    return _agree(run) > 1 and bool(run.converged[_lowest(run)].any())
+    return _agree(run) > 1 and bool(run.converged[run.lowest(FLOOR)].any())
 
 
 def _with_adam(
@@ -225,7 +180,12 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[Note, ..
 
 
 def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, notes: tuple[Note, ...]) -> Found:
-    """The robot file as a prior: torques first, which are linear in the bodies, then the loss asked for."""
+    """The robot file as a prior: torques first, which are linear in the bodies, then the loss asked for.
+
+    A rough fit, from which trajectories go on, is of one of them: of torques where their scale is known.
+    """
+    if task.rough:
+        return _roughly(task, prior, starts, history, notes)
     if task.loss != "torque" and task.torque is not None:
         rows = [each.scaled(task.torque) for each in task.rows]
         near = _weighed("torque", task, rows, prior, _linear_starts(task, rows, prior, starts))
@@ -233,10 +193,17 @@ def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, not
     elif task.loss == "torque":
         starts = _linear_starts(task, task.rows, prior, starts)
     found = _weighed(task.loss, task, task.rows, prior, starts)
-    if found is None:
-        return Found(starts[0], np.nan, history, False, notes, task.rows)
-    notes = (*notes, *_file_words(found))
-    return Found(found.theta, found.loss, (*history, *found.history), found.converged, notes, found.rows, found)
+    return _as_found(task, found, starts, history, notes)
+
+
+def _roughly(task: Task, prior: Prior, starts: np.ndarray, history: tuple, notes: tuple[Note, ...]) -> Found:
+    """Torques, or accelerations where a gain leaves the scale open: a robot without mass would take no torque."""
+    loss, rows = task.loss, task.rows
+    if task.torque is not None and not any(each.part in ("Gain", "Motor") for each in task.free.parameters):
+        loss, rows = "torque", tuple(each.scaled(task.torque) for each in task.rows)
+        starts = _linear_starts(task, rows, prior, starts)
+    found = _weighed(loss, task, rows, prior, starts)
+    return _as_found(task, found, starts, history, notes)
 
 
 def _linear_starts(task: Task, rows: Sequence[Rows], prior: Prior, starts: np.ndarray) -> np.ndarray:
@@ -259,6 +226,18 @@ def _weighed(
         return None
     best = best_of(whole, prior, variance, starts, task.options)
     return weigh(loss, task.free, rows, best, prior, task.options, task.robust)
+
+
+def _as_found(
+    task: Task, found: Posterior | None, starts: np.ndarray, history: tuple, notes: tuple[Note, ...]
+) -> Found:
+    """What was weighed; rows of the loss asked for, whatever a rough fit has compared."""
+    if found is None:
+        return Found(starts[0], np.nan, history, False, notes, task.rows)
+    notes, history = (*notes, *_file_words(found)), (*history, *found.history)
+    if task.rough:
+        return Found(found.theta, found.loss, history, True, notes, task.rows)
+    return Found(found.theta, found.loss, history, found.converged, notes, found.rows, found)
 
 
 def _file_words(found: Posterior) -> tuple[Note, ...]:

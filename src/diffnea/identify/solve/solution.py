@@ -35,6 +35,10 @@ class Solution:
         """The start with the lowest loss."""
         return int(np.argmin(np.where(np.isfinite(self.loss), self.loss, np.inf)))
 
+    def lowest(self, floor: float) -> Bool[np.ndarray, " starts"]:
+        """Which starts came to the lowest loss, or below the floor."""
+        return np.isfinite(self.loss) & (self.loss <= 1.01 * self.loss.min() + floor)
+
     def only_best(self) -> "Solution":
         """That start alone."""
         one = slice(self.best, self.best + 1)

@@ -62,7 +62,7 @@ def improve(
             return Improved(kept, None)
         best, zeros = _with_zeros(fitter, best)
     history = (*found.history, *(stage.loss for stage in ends.best), best.loss)
-    counted = [ends.note(options)] if drawn else []  # the rule is for drawn starts
+    counted = [ends.note] if drawn else []  # the rule is for drawn starts
     notes = (*found.notes, *counted, note("trajectory-horizon", seconds=best.horizon), *_notes(zeros, free))
     return Improved(
         replace(found, theta=best.theta, loss=best.loss, history=history, notes=notes),
@@ -76,30 +76,39 @@ class Race:
 
     ends: tuple[Stage, ...]
     most_best: int
+    apart: float  # ends whose errors differ by less are of one minimum
 
     @property
     def best(self) -> list[Stage]:
-        """The best few, best first."""
-        return sorted(self.ends, key=lambda stage: stage.error)[: self.most_best]
+        """The best end of each of the best few minima, best first."""
+        found: list[Stage] = []
+        for end in sorted(self.ends, key=lambda stage: stage.error):
+            if not found or end.error >= found[-1].error + self.apart:
+                found.append(end)
+        return found[: self.most_best]
 
-    def unexplored(self, apart: float) -> float:
+    @property
+    def minima(self) -> int:
+        """How many there are."""
+        return distinct([end.error for end in self.ends], self.apart)
+
+    @property
+    def unexplored(self) -> float:
         """The expected share of starts that would lead elsewhere."""
-        return unexplored(len(self.ends), distinct([end.error for end in self.ends], apart))
+        return unexplored(len(self.ends), self.minima)
 
-    def note(self, options: TrajectoryOptions) -> Note:
+    @property
+    def note(self) -> Note:
         """How many starts there were, and what they leave open."""
-        minima = distinct([end.error for end in self.ends], options.apart)
-        return note(
-            "trajectory-starts", starts=len(self.ends), minima=minima, unexplored=self.unexplored(options.apart)
-        )
+        return note("trajectory-starts", starts=len(self.ends), minima=self.minima, unexplored=self.unexplored)
 
 
 def race(fitter: Fitter, starts: Iterable[Float[np.ndarray, " p"]], seed: int) -> Race:
     """Chains from these starts, until the rest is expected to bring nothing new (Boender and Rinnooy Kan)."""
-    options, ran = fitter.options, Race((), fitter.options.finalists)
+    options, ran = fitter.options, Race((), fitter.options.finalists, fitter.options.apart)
     for k, start in enumerate(starts):
         ran = replace(ran, ends=(*ran.ends, run_chain(fitter, start, (seed, k))))
-        if ran.unexplored(options.apart) < options.unexplored:
+        if ran.unexplored < options.unexplored:
             break
     return ran
 

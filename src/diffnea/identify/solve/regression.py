@@ -1,0 +1,210 @@
+"""Regressions of torques on columns: what each hypothesis leaves of blocks that it was not fitted to.
+
+All columns are multiplied with one another once, block by block in time; a hypothesis is then a small system of
+equations. Squares count in units of the noise of each joint in each recording, which is what a regression leaves, and
+a row counts as much as its share of independent ones.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from diffnea.identify.problem.noise import correlation_time
+from diffnea.identify.solve.bounded import bounded_minimum
+from diffnea.identify.solve.columns import Columns
+
+# Columns in the unit of torques, which a gain divides.
+_PHYSICAL = ("file", "bodies", "gain", "calibration")
+# Coefficients that cannot be negative.
+_POSITIVE = ("armature", "viscous", "coulomb", "grease", "coupling")
+# Of torques: what explains less is of no use, however exact the data.
+_LEAST_NOISE = 1e-3
+# Rounds of noise and estimate in turn.
+_ROUNDS = 4
+# How firmly the weights at a passive joint are held: its equation says nothing of their size.
+_HELD = 1e6
+# Blocks in time at least, and folds of them that are left out in turn.
+_BLOCKS, _FOLDS = 16, 8
+# So many independent rows of all recordings stand beside those of one, where its noise is told.
+_SHARED = 10.0
+
+
+class _Equations(NamedTuple):
+    """Of least squares: products of the columns with each other and with what is wanted, and the square of that."""
+
+    matrix: Float[np.ndarray, "p p"]
+    gradient: Float[np.ndarray, " p"]
+    square: float
+
+    def left(self, x: Float[np.ndarray, " p"]) -> float:
+        """Squared residuals."""
+        return float(self.square + 2 * self.gradient @ x + x @ self.matrix @ x)
+
+
+class Regression:
+    """Regressions of some of the columns; `scale` is command by torque of each joint, `late` the place of the delay."""
+
+    def __init__(self, table: Columns):
+        self.table, first = table, 0
+        self._places: dict[str, slice] = {}
+        for name, part in table.parts.items():
+            self._places[name] = slice(first, first + part.shape[2])
+            first += part.shape[2]
+        self._whole = np.concatenate([*table.parts.values(), table.wanted], axis=2)
+        self._wanted, counted = first, self._whole * table.kept[..., None]
+        self._recordings = [np.flatnonzero(table.segment == k) for k in np.unique(table.segment)]
+        blocks = [np.array_split(rows, max(1, -(-_BLOCKS // len(self._recordings)))) for rows in self._recordings]
+        self._owner = np.repeat(np.arange(len(blocks)), [len(several) for several in blocks])
+        flat = [block for several in blocks for block in several]
+        products = [np.einsum("rjp,rjq->jpq", counted[rows], counted[rows], optimize=True) for rows in flat]
+        self._products = np.stack(products)  # (block, n, column, column)
+        self._scale, self._late = np.ones(self._whole.shape[1]), 0
+        self._weight = np.tile(1 / self.size(), (len(self._recordings), 1))  # (recording, n)
+        self.rows = 2.0  # independent ones
+        self._sums: np.ndarray | None = None
+
+    # What can be set -------------------------------------------------------------------------------------------------
+
+    @property
+    def scale(self) -> Float[np.ndarray, " n"]:
+        """Command by torque of each joint."""
+        return self._scale
+
+    @scale.setter
+    def scale(self, scale: Float[np.ndarray, " n"]) -> None:
+        self._scale, self._sums = scale, None
+
+    @property
+    def late(self) -> int:
+        """Which of the delays is taken."""
+        return self._late
+
+    @late.setter
+    def late(self, late: int) -> None:
+        self._late, self._sums = late, None
+
+    def settle(self, names: Sequence[str]) -> None:
+        """Noise, and the number of independent rows, by what these parts leave."""
+        memory = np.ones(1)
+        for _ in range(_ROUNDS):
+            memory = self._weigh(self.residual(names), len(self._columns(names)))
+            self._sums = None
+        self.rows = max(float(np.sum(self.table.kept.sum(0) / memory)), 2.0)
+
+    # What is told ----------------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all parts that may be taken."""
+        return tuple(name for name in self.table.parts if name not in ("file", "bodies"))
+
+    def left(self, names: Sequence[str]) -> float:
+        """Squared residuals in units of their noise, and what bodies pay for leaving the file."""
+        found = self._equations(names)
+        matrix = found.matrix + self._prior(found.matrix, self._columns(names))
+        return found._replace(matrix=matrix).left(self._solved(names, found))
+
+    def left_out(self, names: Sequence[str], in_one_piece: bool = False) -> Float[np.ndarray, " fold"]:
+        """Squared residuals in units of their noise, of each fold as predicted from the others.
+
+        A fold is every so many blocks in time, or a stretch in one piece, in which joints are where they were not.
+        """
+        blocks = np.arange(len(self._owner))
+        fold = blocks * _FOLDS // len(blocks) if in_one_piece else blocks % _FOLDS
+        found = []
+        for k in range(_FOLDS):
+            x = self._solved(names, self._equations(names, fold != k))
+            found.append(self._equations(names, fold == k).left(x))
+        return np.array(found)
+
+    def coefficients(self, names: Sequence[str], part: str) -> np.ndarray:
+        """Of one of the parts, in the unit of commands."""
+        place, here = list(self._columns(names)).index(self._places[part].start), self._places[part]
+        x = self._solved(names, self._equations(names))
+        return x[place : place + here.stop - here.start]
+
+    def residual(self, names: Sequence[str]) -> Float[np.ndarray, "row n"]:
+        """In the unit of commands."""
+        chosen, factor = self._columns(names), self._factors()
+        x = self._solved(names, self._equations(names))
+        file = self._whole[..., self._places["file"].start] * self._scale
+        explained = np.einsum("rjp,jp->rj", self._whole[..., chosen], factor[:, chosen] * x, optimize=True)
+        return self._whole[..., self._wanted + self._late] - file - explained
+
+    def size(self) -> Float[np.ndarray, " n"]:
+        """Of each joint's torques, in the unit of commands."""
+        given = np.sqrt(np.mean(self.table.wanted[..., 0] ** 2, axis=0))
+        return np.where(self.table.driven, given, self.table.size * self._scale) + 1e-300
+
+    # How -------------------------------------------------------------------------------------------------------------
+
+    def _weigh(self, wrong: Float[np.ndarray, "row n"], unknowns: int) -> Float[np.ndarray, " n"]:
+        """One over the standard deviation of each joint's residuals in each recording, times the root of their
+        correlation time, which is returned; what unknowns have taken away is given back."""
+        kept, count = self.table.kept, int(self.table.kept.sum())
+        more, memory = count / max(count - unknowns, count / 4), np.ones(wrong.shape[1])
+        for j in range(wrong.shape[1]):
+            series = [wrong[rows[kept[rows, j]], j] for rows in self._recordings]
+            squares, counts = np.array([each @ each for each in series]), np.array(list(map(len, series)))
+            if self.table.ordered:
+                usual = np.sqrt(squares / np.maximum(counts, 1)) + 1e-300
+                memory[j] = correlation_time([x / size for x, size in zip(series, usual, strict=True) if len(x)])
+            # A recording with few independent rows has the noise of all.
+            common, shared = squares.sum() / max(counts.sum(), 1), _SHARED * memory[j]
+            noise = np.sqrt(more * memory[j] * (squares + shared * common) / (counts + shared))
+            self._weight[:, j] = 1 / np.maximum(noise, max(_LEAST_NOISE * self.size()[j], 1e-12))
+        return memory
+
+    def _columns(self, names: Sequence[str]) -> np.ndarray:
+        """Where bodies and these parts stand."""
+        places = [self._places[name] for name in ("bodies", *names)]
+        return np.concatenate([np.arange(place.start, place.stop) for place in places])
+
+    def _factors(self) -> Float[np.ndarray, "n columns"]:
+        """What columns are multiplied with, joint by joint: those of torques are divided by the gain."""
+        factor = np.ones((len(self._scale), self._whole.shape[2]))
+        for name in _PHYSICAL:
+            factor[:, self._places[name]] = self._scale[:, None]
+        return factor
+
+    def _equations(self, names: Sequence[str], blocks: Bool[np.ndarray, " block"] | slice = slice(None)) -> _Equations:
+        """Of some blocks together."""
+        if self._sums is None:
+            factor = self._factors()
+            weighted = self._products * (self._weight[self._owner] ** 2)[..., None, None]
+            self._sums = np.einsum("bjpq,jp,jq->bpq", weighted, factor, factor, optimize=True)
+        chosen, u, file = self._columns(names), self._wanted + self._late, self._places["file"].start
+        places = np.concatenate([chosen, [u, file]])
+        total = self._sums[blocks][:, places[:, None], places].sum(0)
+        square = total[-2, -2] - 2 * total[-2, -1] + total[-1, -1]
+        return _Equations(total[:-2, :-2], total[:-2, -1] - total[:-2, -2], float(square))
+
+    def _solved(self, names: Sequence[str], found: _Equations) -> Float[np.ndarray, " columns"]:
+        places = [(name, self._places[name]) for name in ("bodies", *names)]
+        positive = np.concatenate([np.full(p.stop - p.start, name.split()[0] in _POSITIVE) for name, p in places])
+        lower = np.where(positive, 0.0, -np.inf)
+        return bounded_minimum(found.matrix + self._prior(found.matrix, self._columns(names)), found.gradient, lower)
+
+    @property
+    def _precision(self) -> Float[np.ndarray, " columns"]:
+        """Of single numbers: bodies are in units of their expected change, torques at rest no larger than all torques,
+        zeros within a radian; the rest is free."""
+        found, n = np.zeros(self._whole.shape[2]), len(self._scale)
+        found[self._places["bodies"]] = found[self._places["calibration"]] = 1.0
+        for name in ("constant", "offset"):
+            here = self._places[name]
+            found[here] = np.tile(1 / self.size() ** 2, (here.stop - here.start) // n)
+        return found
+
+    def _prior(self, matrix: Float[np.ndarray, "p p"], chosen: np.ndarray) -> Float[np.ndarray, "p p"]:
+        """Bodies near the file's; at passive joints with weights of the file's size, which their equations leave
+        open: bodies that vanish would explain them all."""
+        bodies = self._places["bodies"].stop - self._places["bodies"].start
+        found = np.diag(1e-10 * np.diagonal(matrix) + self._precision[chosen])
+        for row in self.table.sizes[~self.table.driven]:
+            along = row / max(float(np.linalg.norm(row)), 1e-300)
+            within = float(along @ matrix[:bodies, :bodies] @ along)
+            found[:bodies, :bodies] += _HELD * max(within, 1.0) * np.outer(along, along)
+        return found

@@ -1,0 +1,145 @@
+"""What a fit chooses by itself: parts that the data were made with, and no others."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import lsq_linear
+
+import diffnea as dn
+from diffnea.actuators import for_robot
+from diffnea.cli.inputs import read_robot
+from diffnea.identify.options import Options
+from diffnea.identify.problem.torque_balance import torques
+from diffnea.identify.problem.tracks import at_instants, equations, split
+from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.solve.bounded import bounded_minimum
+from diffnea.identify.solve.choice import choose
+
+DT, SECONDS, NOISE = 0.01, 20.0, 5e-3
+
+
+@pytest.fixture(scope="module")
+def robot():
+    with jax.enable_x64(True):
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, float), read_robot("dfki_double_pendulum"))
+
+
+def motion(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums of sines, with their derivatives."""
+    rng, time = np.random.default_rng(seed), np.arange(0, SECONDS, DT)
+    rates = 2 * np.pi * rng.uniform(0.2, 1.5, (2, 4))
+    phase, size = rng.uniform(0, 2 * np.pi, (2, 4)), rng.uniform(0.2, 0.5, (2, 4))
+    angle = rates[..., None] * time + phase[..., None]
+    waves = [
+        np.sum(size[..., None] * factor, axis=1).T
+        for factor in (np.sin(angle), rates[..., None] * np.cos(angle), -(rates[..., None] ** 2) * np.sin(angle))
+    ]
+    return waves[0], waves[1], waves[2]
+
+
+def recorded(robot, actuator, unit: float = 1.0, derivatives: bool = True) -> list[dn.Recording]:
+    """Two motions with the torques that they take, in some unit, and noise on these."""
+    found, model = [], dn.Model(robot, actuator)
+    for seed in (1, 2):
+        q, qd, qdd = motion(seed)
+        tau = torques(model, q, qd, qdd, 0 * q).left
+        tau = tau + NOISE * np.random.default_rng(seed).standard_normal(tau.shape)
+        more = {"qd": qd, "qdd": qdd} if derivatives else {}
+        time = np.arange(len(q)) * DT
+        found.append(dn.Recording(time=time, q=q, u=tau / unit, joint_names=robot.joint_names, name=str(seed), **more))
+    return found
+
+
+def chosen(robot, data):
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        parts = split(data, data[:1], robot.joint_names, robot.num_joints, 0)
+        return choose(robot, parts, "auto", "auto", None, "auto", Options())
+
+
+CASES = {
+    "ideal": "ideal",
+    "viscous": "viscous",
+    "coulomb+viscous": "viscous+coulomb",
+    "constant+viscous": "constant+viscous",
+}
+
+
+@pytest.mark.parametrize("truth", CASES)
+def test_the_parts_of_the_truth_are_chosen_and_no_others(robot, truth):
+    with jax.enable_x64(True):
+        actuator = for_robot(truth, robot)
+        if truth == "constant+viscous":
+            parts = [replace_offset(part) for part in actuator.parts]
+            actuator = dn.actuators.combine(*parts)
+        found = chosen(robot, recorded(robot, bigger(actuator)))
+    assert set(found.actuator.split("+")) == set(CASES[truth].split("+")), [str(note) for note in found.notes]
+    assert found.learn == ("inertia", "actuator") and found.loss == "torque" and not found.known
+
+
+def test_a_motor_that_turns_with_two_joints_is_found_with_its_sign(robot):
+    with jax.enable_x64(True):
+        actuator = bigger(for_robot("coupling+viscous", robot, coupled=[[1, -1]]))
+        found = chosen(robot, recorded(robot, actuator))
+        free = unknowns(robot, found.learn, found.actuator, jax.random.key(0), known=found.known)
+    assert "coupling" in found.actuator and (1.0, -1.0) in found.known["coupled"]
+    assert free.model(jnp.asarray(free.start)).actuator.turning == tuple(found.known["coupled"])
+
+
+def replace_offset(part):
+    return replace(part, constant=jnp.array([0.3, -0.2])) if hasattr(part, "constant") else part
+
+
+def bigger(actuator):
+    """Friction that stands out of the noise: raw numbers of positive coefficients are near their logarithm."""
+
+    def more(path, leaf):
+        return leaf + 3.0 if "raw" in jax.tree_util.keystr(path) else leaf
+
+    return jax.tree_util.tree_map_with_path(more, actuator)
+
+
+def test_commands_in_another_unit_get_a_gain_and_torques_do_not(robot):
+    with jax.enable_x64(True):
+        actuator = bigger(for_robot("viscous", robot))
+        other, same = chosen(robot, recorded(robot, actuator, unit=0.05)), chosen(robot, recorded(robot, actuator))
+    assert "gain" in other.actuator and "gain" not in same.actuator
+    np.testing.assert_allclose(other.known["gain"], 0.05, rtol=0.05)
+
+
+def test_measured_inputs_are_told_from_held_ones(robot):
+    """At 100 Hz a held command acts half a sample, 5 ms, after the same number measured."""
+    with jax.enable_x64(True):
+        measured = recorded(robot, bigger(for_robot("viscous", robot)), derivatives=False)
+        held = [each.replace(u=np.concatenate([(each.u[:-1] + each.u[1:]) / 2, each.u[-1:]])) for each in measured]
+        assert chosen(robot, measured).measured and not chosen(robot, held).measured
+        parts = at_instants(split(measured, measured[:1], robot.joint_names, 2, 0))
+        wanted = split(held, held[:1], robot.joint_names, 2, 0)
+    inner = slice(50, -50)
+    np.testing.assert_allclose(parts.fitted[0].terms.u[inner], wanted.fitted[0].terms.u[inner], atol=1e-6)
+
+
+def test_recordings_of_nearly_one_rate_are_filtered_together_and_all_alike(robot):
+    with jax.enable_x64(True):
+        one, other = recorded(robot, for_robot("ideal", robot), derivatives=False)
+        jittered = other.replace(time=np.asarray(other.time) * (1 + 2e-5))
+        slower = other.replace(time=np.asarray(other.time) * 1.25)
+        parts = split([one, jittered, slower], [one], robot.joint_names, 2, 0)
+        first, *others = parts.fitted
+        first = replace(first, terms=replace(first.terms, bandwidth=2.0))
+        rows = equations([first, *others], 0, np.ones(2))
+    assert [len(np.unique(each.segment)) for each in rows] == [2, 1]
+    assert rows[0].dt == pytest.approx(rows[1].dt, rel=0.1)  # one corner in Hz, whole samples between rows
+
+
+def test_bounded_least_squares_agree_with_scipy():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        A, b = rng.standard_normal((30, 12)) * np.geomspace(1e-3, 1e3, 12), rng.standard_normal(30)
+        lower = np.where(rng.uniform(size=12) < 0.6, 0.0, -np.inf)
+        found = bounded_minimum(A.T @ A, -(A.T @ b), lower)
+        wanted = lsq_linear(A, b, (lower, np.inf), method="bvls").x
+        np.testing.assert_allclose(A @ found, A @ wanted, atol=1e-6)
+        assert np.all(found >= lower - 1e-9)
