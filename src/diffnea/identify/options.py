@@ -48,6 +48,8 @@ class SolveOptions:
     # Trajectories are compared of so few joints where a regression leaves more than this share of some joint's torques.
     few_joints: int = 3
     well_explained: float = 0.05
+    # Where passive joints are involved and a regression leaves less than this share, nothing is left for roll-outs.
+    explained: float = 0.01
     # Drawn friction curves, from and to, even in the logarithm: Stribeck velocities as shares of a joint's usual speed;
     # static and kinetic friction as multiples of the given dry friction, viscous friction as multiples of the given.
     stribeck_velocity: tuple[float, float] = (0.01, 0.3)

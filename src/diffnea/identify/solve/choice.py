@@ -102,12 +102,12 @@ def _choice(
     """In words of `fit`.
 
     Roll-outs see what equations do not tell: dry friction near rest, where rows are left out, and zeros of passive
-    joints. Trajectories learn them too, but where every joint is driven and a regression leaves nothing to explain.
+    joints. Trajectories learn them too, where a regression leaves something to explain.
     """
     names = found.names
-    if loss == "trajectory" and not found.driven:
+    if loss == "trajectory" and not found.driven and found.left > options.explained:
         names = (*names, "stribeck", "calibration")
-    elif loss == "trajectory" and found.left > options.well_explained:
+    elif loss == "trajectory" and found.driven and found.left > options.well_explained:
         names = (*names, "stribeck")
     parts = [each for each in names if each not in ("armature", "calibration")]
     coupled = [coupled_row(each) for each in parts if each.startswith("coupling")]

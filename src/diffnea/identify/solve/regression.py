@@ -171,13 +171,14 @@ class Regression:
 
     def _equations(self, names: Sequence[str], blocks: Bool[np.ndarray, " block"] | slice = slice(None)) -> _Equations:
         """Of some blocks together."""
-        if self._sums is None:
+        sums = self._sums
+        if sums is None:
             factor = self._factors()
             weighted = self._products * (self._weight[self._owner] ** 2)[..., None, None]
-            self._sums = np.einsum("bjpq,jp,jq->bpq", weighted, factor, factor, optimize=True)
+            sums = self._sums = np.einsum("bjpq,jp,jq->bpq", weighted, factor, factor, optimize=True)
         chosen, u, file = self._columns(names), self._wanted + self._late, self._places["file"].start
         places = np.concatenate([chosen, [u, file]])
-        total = self._sums[blocks][:, places[:, None], places].sum(0)
+        total = sums[blocks][:, places[:, None], places].sum(0)
         square = total[-2, -2] - 2 * total[-2, -1] + total[-1, -1]
         return _Equations(total[:-2, :-2], total[:-2, -1] - total[:-2, -2], float(square))
 
