@@ -260,7 +260,7 @@ def test_deformable_bodies_are_refused(tmp_path):
 TENDON = '<tendon><fixed name="rope"{}><joint joint="hinge" coef="1"/></fixed></tendon>'
 NOTED = [
     (PENDULUM.replace('axis="0 1 0"', 'stiffness="2"'), 'springs are left out: joint "hinge"'),
-    (beside('<actuator><position name="servo" joint="hinge" kp="1"/></actuator>'), 'left out: actuator "servo"'),
+    (beside('<actuator><damper name="brake" joint="hinge" ctrlrange="0 1"/></actuator>'), 'left out: actuator "brake"'),
     (beside('<actuator><motor name="slow" joint="hinge" dyntype="filter"/></actuator>').replace("motor", "general"),
      'left out: actuator "slow"'),
     (PENDULUM.replace("</worldbody>", TWIN + '<equality><joint joint1="second" joint2="hinge"/></equality>'),

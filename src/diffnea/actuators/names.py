@@ -1,14 +1,14 @@
 """Actuators by name: `make("motor+stribeck", 2)`, and with starts taken from a robot."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, PRNGKeyArray
 
-from diffnea import batches, manifold
+from diffnea import batches, formats, manifold
 from diffnea.actuators.base import AbstractActuator, Ideal
 from diffnea.actuators.coefficients import static
 from diffnea.actuators.combined import combine
@@ -19,6 +19,7 @@ from diffnea.actuators.networks import NetworkFriction, NetworkResidual, Network
 from diffnea.actuators.offset import Offset
 from diffnea.actuators.ripple import Ripple
 from diffnea.actuators.servo import Lead, Load, Play, Servo
+from diffnea.formats import Servo as FileServo
 from diffnea.robot import Robot
 
 # The supply of a motor that nothing else is known of.
@@ -74,6 +75,7 @@ class Start:
     gain: ArrayLike
     period: tuple[float, ...]
     driven: Driven
+    servos: Mapping[int, FileServo] = field(default_factory=dict)  # of the robot's file, by joint
 
     @property
     def num_joints(self) -> int:
@@ -112,7 +114,11 @@ def _servo(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Servo:
     """A stiffness whose friction leaves a usual band, and a damping that leaves a usual lag; no limits, which few logs
     show."""
     stiffness = np.maximum(np.asarray(start.dry), np.array(start.scales.effort) / 20) / SERVO_BAND
-    return Servo.of(stiffness, SERVO_LAG * stiffness, driven=start.driven, steps=sizes.inner_steps)
+    damping, limit = SERVO_LAG * stiffness, np.full(start.num_joints, np.inf)
+    for k, servo in start.servos.items():
+        stiffness[k], damping[k], limit[k] = servo.stiffness, servo.damping, servo.limit
+    stated = limit if np.isfinite(limit).all() else None
+    return Servo.of(stiffness, damping, limit=stated, driven=start.driven, steps=sizes.inner_steps)
 
 
 def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
@@ -217,13 +223,17 @@ def for_robot(
 ) -> AbstractActuator:
     """An actuator by name that starts at the robot's own damping, friction and gear.
 
-    Where the robot's file gives no friction, it starts small beside the joint's inertia. The gear is where `gain`
+    Where the robot's file gives no friction, it starts small beside the joint's inertia. A `servo` starts at the gains
+    and limits that an MJCF file has for it, and drives the joints that have one there. The gear is where `gain`
     starts; a motor takes only its sign. Both drive the joints with a gear and an effort, unless `driven` says which.
     """
     inertia = _typical_inertia(robot)
     single = robot.tree.layout.single  # balls and free links have no actuator
     lower, upper, speed, effort = (np.asarray(row, float)[single] for row in jax.tree.leaves(robot.limits))
     gear, damping, friction = (np.asarray(row, float)[single] for row in (robot.gear, robot.damping, robot.friction))
+    servos = _file_servos(robot) if "servo" in name.split("+") else {}
+    if driven is None and servos:
+        driven = np.array([k in servos for k in range(len(gear))])
     if driven is None:  # an effort of 0 at every joint is a file that does not know
         driven = (gear != 0) & ((effort > 0) | ~np.any(effort > 0))
     effort = np.where((effort > 0) & np.isfinite(effort), effort, FULL_ACCELERATION * inertia)
@@ -242,8 +252,17 @@ def for_robot(
         gain=np.where(gear == 0, 1.0, gear),
         period=tuple(period.tolist()),
         driven=checked(driven, robot.num_joints),
+        servos=servos,
     )
     return _build(name, start, _sizes(name, sizes), key)
+
+
+def _file_servos(robot: Robot) -> dict[int, FileServo]:
+    """Servos of positions in the robot's file, by joint."""
+    found = formats.servos(robot)
+    names = np.array(robot.joint_names)[robot.tree.layout.single].tolist()
+    kept = {k: found[name] for k, name in enumerate(names) if name in found}
+    return {k: servo for k, servo in kept.items() if servo.kind == "position"}
 
 
 def _typical_inertia(robot: Robot) -> np.ndarray:

@@ -17,6 +17,8 @@ from diffnea.formats.description import (
     Curves,
     Description,
     RobotFileError,
+    Servo,
+    Servos,
     assemble,
     attached,
     check_bounds,
@@ -81,12 +83,14 @@ def save_robot(
     fresh: bool = False,
     allow_unphysical: bool = False,
     curves: Curves | None = None,
+    servos: Servos | None = None,
 ) -> None:
     """Write a robot as `.urdf` or MJCF `.xml`; read back, it is the same robot.
 
     A robot that came from a file of that format is written as that file with only the changed numbers edited, unless
     `fresh`. The result is read back and compared before anything is put in place; nothing is half-written. MJCF takes
-    `curves` too, dry friction that changes with speed, by joint; without any, those of the robot's file stay.
+    `curves` too, dry friction that changes with speed, and `servos` of positions, by joint; without any, those of the
+    robot's file stay.
     """
     if not isinstance(robot, Robot):
         raise TypeError(f"save_robot: got a {type(robot).__name__}; give a Robot, as load_robot reads it, and a path")
@@ -101,7 +105,10 @@ def save_robot(
             check_physical(describe(robot))
         if kind == "urdf" and curves:
             raise RobotFileError("URDF has no place for friction that changes with speed; use .xml for MJCF")
-        text = _write(robot, path, kind, fresh, curves)
+        if kind == "urdf" and servos:
+            raise RobotFileError("URDF has no place for servos; use .xml for MJCF")
+        robot = _with_servos(robot, servos)
+        text = _write(robot, path, kind, fresh, curves, servos)
         source = None if fresh else robot.source
         floated = source is not None and source.format == kind and source.floated
         written = _read(text, str(path), kind, True, floated)
@@ -109,6 +116,7 @@ def save_robot(
         back = assemble(written)
         _verify(robot, back, kind)
         _verify_curves(written, curves)
+        _verify_servos(written, servos)
     except (RobotFileError, XMLFault) as error:
         raise RobotFileError(f"{path}: {error}") from None
     files.replace(path, text)
@@ -229,15 +237,17 @@ def _read(text: bytes, path: str, kind: str, allow_unphysical: bool, floated: bo
     return float_base(description) if floated else description
 
 
-def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | None) -> bytes:
+def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | None, servos: Servos | None) -> bytes:
     source = robot.source
     render = urdf.render if kind == "urdf" else mjcf.render
-    if source is None or (fresh and curves is not None):
-        return render(describe(robot, curves))
+    if source is None or (fresh and curves is not None and servos is not None):
+        return render(describe(robot, curves, servos))
     old = _described(source)
     if fresh:
-        return render(describe(robot, _curves(locked(old, source.locked))))
-    new = unlock(revise(locked(old, source.locked), robot, curves), old)
+        kept = locked(old, source.locked)
+        curved = _curves(kept) if curves is None else curves
+        return render(describe(robot, curved, _servos(kept) if servos is None else servos))
+    new = unlock(revise(locked(old, source.locked), robot, curves, servos), old)
     if source.format != kind:
         return render(new)
     if source.floated:
@@ -264,6 +274,37 @@ def _verify(robot: Robot, back: Robot, kind: str) -> None:
 
 def _curves(description: Description) -> dict[str, Curve]:
     return {joint.name: joint.curve for joint in description.joints if joint.curve is not None}
+
+
+def _with_servos(robot: Robot, servos: Servos | None) -> Robot:
+    """The robot without gears where servos take the place of motors."""
+    if not servos:
+        return robot
+    own = np.array([name in servos for name in robot.joint_names])
+    return replace(robot, gear=jnp.where(own, 1.0, robot.gear))
+
+
+def _servos(description: Description) -> dict[str, Servo]:
+    return {joint.name: joint.servo for joint in description.joints if joint.servo is not None}
+
+
+def servos(robot: Robot) -> dict[str, Servo]:
+    """The servos that the robot's file has, by joint: MJCF's `position`, `velocity` and the like."""
+    if robot.source is None or robot.source.format != "mjcf":
+        return {}
+    return _servos(locked(_described(robot.source), robot.source.locked))
+
+
+def _verify_servos(written: Description, wanted: Servos | None) -> None:
+    """Refuse to write a file whose servos would be read back as others; old releases of MuJoCo have no delay."""
+    found = _servos(written)
+    for name, servo in (wanted or {}).items():
+        same = name in found and all(
+            np.isclose(getattr(found[name], key), getattr(servo, key), rtol=1e-9, atol=0.0)
+            for key in ("stiffness", "damping", "limit", "lag")
+        )
+        if not same:
+            raise RobotFileError(f'the servo of joint "{name}" cannot be written: it would be read back differently')
 
 
 def _verify_curves(written: Description, wanted: Curves | None) -> None:

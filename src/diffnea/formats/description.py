@@ -58,6 +58,26 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Servo:
+    """A servo as the file has it: `τ = clip(stiffness (g − q) − damping q̇, ±limit)`, goal g = `scale · u + offset`.
+
+    Of `kind` "velocity" it is `damping (scale · u − q̇)`; of "intvelocity" the goal is the integral of `scale · u`.
+    Goals stay between `lower` and `upper`, come `delay` late and through a lag of the first order, both in s.
+    """
+
+    stiffness: float
+    damping: float
+    limit: float = np.inf
+    lower: float = -np.inf
+    upper: float = np.inf
+    delay: float = 0.0
+    lag: float = 0.0
+    scale: float = 1.0
+    offset: float = 0.0
+    kind: str = "position"
+
+
+@dataclass(frozen=True)
 class Joint:
     """A joint as the file has it; `kind` may be fixed, and then only names and `origin` matter, or ball, or free.
 
@@ -79,6 +99,7 @@ class Joint:
     velocity: float = np.inf
     effort: float = np.inf
     curve: Curve | None = None  # `friction` is dry friction at high speed where there is one
+    servo: Servo | None = None
 
     @property
     def steady_friction(self) -> float:
@@ -385,8 +406,11 @@ def _pseudo(inertia: Inertia) -> np.ndarray:
 Curves = Mapping[str, Curve]
 
 
-def describe(robot: Robot, curves: Curves | None = None) -> Description:
-    """A robot that came from nowhere: a base link, and a link and a joint a row; friction curves by joint."""
+Servos = Mapping[str, Servo]
+
+
+def describe(robot: Robot, curves: Curves | None = None, servos: Servos | None = None) -> Description:
+    """A robot that came from nowhere: a base link, and a link and a joint a row; friction curves, servos by joint."""
     usual = ("world", "ground", "world_") if "free" in robot.tree.kinds else ("base", "base_link", "base_")
     base = next(name for name in usual if name not in robot.link_names)
     numbers = _numbers(robot)
@@ -399,6 +423,7 @@ def describe(robot: Robot, curves: Curves | None = None) -> Description:
         values = {key: numbers[key][i] for key in _JOINT_NUMBERS}
         curve = (curves or {}).get(name)
         joints.append(Joint(name, robot.tree.kinds[i], above, link, numbers["placement"][i], **values, curve=curve))
+    joints = [replace(joint, servo=(servos or {}).get(joint.name)) for joint in joints]
     return Description(robot.name, tuple(links), tuple(joints), tuple(numbers["gravity"].tolist()))
 
 
@@ -420,10 +445,12 @@ def _numbers(robot: Robot) -> dict[str, np.ndarray]:
     return {**doubles, "placement": placement, "inertia": _pseudo(robot.inertia)}
 
 
-def revise(description: Description, robot: Robot, curves: Curves | None = None) -> Description:
+def revise(
+    description: Description, robot: Robot, curves: Curves | None = None, servos: Servos | None = None
+) -> Description:
     """The description with the robot's numbers in it; what is equal in the robot's precision stays as it was.
 
-    Friction curves are those given by joint, or the description's own where none are given at all.
+    Friction curves and servos are those given by joint, or the description's own where none are given at all.
     """
     merged = _merge(description)
     before = assemble(description)
@@ -436,7 +463,8 @@ def revise(description: Description, robot: Robot, curves: Curves | None = None)
         changed = {key: new[key][i] for key in _JOINT_NUMBERS if not np.array_equal(old[key][i], new[key][i])}
         origin = _revised_origin(joint, merged.pose[joint.parent], old["placement"][i], new["placement"][i])
         curve = joint.curve if curves is None else curves.get(joint.name)
-        joints[joint.name] = replace(joint, origin=origin, curve=curve, **changed)
+        servo = joint.servo if servos is None else servos.get(joint.name)
+        joints[joint.name] = replace(joint, origin=origin, curve=curve, servo=servo, **changed)
         if not np.array_equal(old["inertia"][i], new["inertia"][i]):
             links.update(_revised_inertia(i, new["inertia"][i], joint.child, links, merged))
     gravity = tuple(new["gravity"].tolist())

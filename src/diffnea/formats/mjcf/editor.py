@@ -11,6 +11,7 @@ import numpy as np
 from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import LEAST
 from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, distinct, load_model, motion, shift
+from diffnea.formats.mjcf.servos import servo_attributes
 from diffnea.formats.mjcf.text import (
     FRESH,
     HARD_FRICTION,
@@ -42,6 +43,7 @@ def edit(text: bytes, path: str, old: Description, new: Description) -> bytes:
     change = _Change(Text(document, path), load_model(document, path, allow_unphysical=True), old, new)
     change.gravity()
     change.motors()
+    change.servos()
     change.curves()
     explicit = change.settle_inertias()
     for body, element in zip(change.model.bodies[1:], change.bodies, strict=True):
@@ -171,6 +173,7 @@ class _Change:
         if (old.lower, old.upper) != (new.lower, new.upper):
             self._limits(made, element, new)
         rubs = made.effort_limited and new.varying_friction != old.varying_friction
+        rubs |= new.servo != old.servo and bool(np.isfinite(new.effort)) and not made.effort_limited
         if new.effort != old.effort or rubs or (regeared and np.isfinite(new.effort) and not made.effort_limited):
             self._effort(made, element, new)
 
@@ -238,6 +241,7 @@ class _Change:
     def motors(self) -> None:
         """Gears; motors are added for joints that the file does not drive."""
         changed = [joint for joint in self.new.joints.values() if joint.gear != self.old.joints[joint.name].gear]
+        changed = [joint for joint in changed if joint.servo is None]  # a servo's torque needs no gear
         if not changed:
             return
         elements = self._actuators()
@@ -277,6 +281,33 @@ class _Change:
                 if "name" not in joint_element.attributes and made.name in wanted:
                     self.text.set(joint_element, "name", made.name)
         self.named |= wanted
+
+    def servos(self) -> None:
+        """Servos of positions: in the place of what drives the joint, or behind the other actuators."""
+        olds = self.old.joints
+        changed = [joint for joint in self.new.joints.values() if joint.servo != olds[joint.name].servo and joint.servo]
+        if not changed:
+            return
+        self._name(changed)
+        elements, added = self._actuators(), []
+        for joint in changed:
+            assert joint.servo is not None
+            taken = [motor.index for motor in self.model.motors if motor.joint == joint.name]
+            index = self.model.servos.get(joint.name, taken[0] if taken else None)
+            for other in [i for i in taken if i != index]:
+                self.text.drop(elements[other])
+            name = joint.name if index is None else elements[index].attributes.get("name", self.model.actuators[index])
+            line = tag("position", name=name, joint=joint.name, gear=1.0, **servo_attributes(joint.servo))
+            if index is None:
+                added.append(line)
+            else:
+                self.text.replace(elements[index], line)
+        if added:
+            sections = self.text.sections("actuator")
+            if sections:
+                self.text.append(sections[-1], added)
+            else:
+                self.text.add(self.text.root, ["<actuator>", *("  " + line for line in added), "</actuator>"])
 
     def curves(self) -> None:
         """Friction that changes with speed: in the actuator that says so, or in a new one behind the others."""

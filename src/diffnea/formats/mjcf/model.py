@@ -3,14 +3,14 @@
 Defaults, classes, includes, frames and units are MuJoCo's own doing.
 """
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from diffnea.formats.description import Curve, RobotFileError, pseudo_inertia
+from diffnea.formats.description import Curve, RobotFileError, Servo, pseudo_inertia
 from diffnea.formats.mjcf.compiler import (
     MASSLESS,
     ROUNDING_OFF,
@@ -24,6 +24,7 @@ from diffnea.formats.mjcf.compiler import (
     rotation_of,
     walk,
 )
+from diffnea.formats.mjcf.servos import read_servos
 from diffnea.formats.xml_text import Document
 
 WORLD = "world"
@@ -49,6 +50,7 @@ class ModelJoint:
     damping: np.ndarray  # per speed, speed squared, speed cubed
     friction: float
     curve: Curve | None
+    servo: Servo | None
     soft: bool  # its dry friction yields as MuJoCo has it by default
     armature: float
     reflected: np.ndarray  # armature and damping that actuators add to the joint's own
@@ -96,6 +98,7 @@ class Model:
     motors: tuple[Motor, ...]
     actuators: tuple[str, ...]
     frictions: dict[str, int]  # which actuator is the friction of a joint, and nothing else
+    servos: dict[str, int]  # which actuator is the servo of a joint
     gravity: tuple[float, float, float]
     degrees: bool
     geoms_rule: bool  # inertiafromgeom="true" passes over <inertial> elements
@@ -104,9 +107,13 @@ class Model:
     notes: tuple[str, ...]
 
     def gear(self, joint: str) -> float:
-        """Torque per command: over all motors of a joint, none where only others have some, 1 where there are none."""
+        """Torque per command: over all motors of a joint, none where only others have some, 1 where there are none.
+
+        A servo drives its joint too; as torque, its command would count once.
+        """
         gears = [motor.gear[0] * motor.gain for motor in self.motors if motor.joint == joint]
-        return float(sum(gears)) if self.motors else 1.0
+        gears += [1.0] if joint in self.servos and not gears else []
+        return float(sum(gears)) if self.motors or self.servos else 1.0
 
 
 def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
@@ -117,7 +124,8 @@ def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
     model, names = compiled.model, _Names(compiled.model)
     _refuse_infinite(model, names)
     motors = tuple(_motors(model, names))
-    bodies = tuple(_bodies(compiled, names, motors))
+    servos = read_servos(model, names.joints, _on_joints(model))
+    bodies = tuple(_bodies(compiled, names, motors, dict(servos.values())))
     weightless = model.opt.disableflags & mj.mjtDisableBit.mjDSBL_GRAVITY
     x, y, z = (0.0, 0.0, 0.0) if weightless else model.opt.gravity.tolist()
     return Model(
@@ -125,12 +133,13 @@ def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
         motors=motors,
         actuators=tuple(names.actuators),
         frictions={names.joints[j]: i for j, i in _frictions(model).items()},
+        servos={joint: i for i, (joint, _) in servos.items()},
         gravity=(x, y, z),
         degrees=bool(compiled.spec.compiler.degree),
         geoms_rule=inference(compiled.spec) == "true",
         total_mass=compiled.spec.compiler.settotalmass > 0,
         runge_kutta=bool(model.opt.integrator == mj.mjtIntegrator.mjINT_RK4),
-        notes=tuple(_notes(model, names, motors)),
+        notes=tuple(_notes(model, names, motors, servos)),
     )
 
 
@@ -146,12 +155,12 @@ def _refuse_infinite(model: Any, names: "_Names") -> None:
                 raise RobotFileError(f'{what} "{name}": a number is not finite; use finite numbers')
 
 
-def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...]) -> Iterator[str]:
+def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...], servos: Iterable[int]) -> Iterator[str]:
     """What the file has besides rigid bodies, joints and motors, in a line each."""
-    driven = {motor.index for motor in motors} | set(_frictions(model).values())
+    driven = {motor.index for motor in motors} | set(_frictions(model).values()) | set(servos)
     others = [name for index, name in enumerate(names.actuators) if index not in driven]
     if others:
-        yield f"only motors on joints are part of a robot; left out: actuator {listed(others)}"
+        yield f"only motors and servos on joints are part of a robot; left out: actuator {listed(others)}"
     active = np.flatnonzero(model.eq_active0).tolist()
     tied = [names.tied(i) for i in active if not _closes(model, i)]
     if tied:
@@ -231,7 +240,9 @@ def distinct(name: str, taken: Container[str]) -> str:
     return name if name not in taken else next(other for other in numbered if other not in taken)
 
 
-def _bodies(compiled: Compiled, names: _Names, motors: tuple[Motor, ...]) -> Iterator[ModelBody]:
+def _bodies(
+    compiled: Compiled, names: _Names, motors: tuple[Motor, ...], servos: dict[str, Servo]
+) -> Iterator[ModelBody]:
     spec, model, refused = compiled
     elements = sorted([spec.worldbody, *(body for body, _ in walk(spec.worldbody))], key=lambda body: body.id)
     for i, element in enumerate(elements):
@@ -242,7 +253,7 @@ def _bodies(compiled: Compiled, names: _Names, motors: tuple[Motor, ...]) -> Ite
             pose=pose_of(quaternion_matrix(model.body_quat[i]), model.body_pos[i]),
             inertia=refused[i] if i in refused else _inertia(model, i),
             axes=quaternion_matrix(model.body_iquat[i]),
-            joints=tuple(_joint(model, joint.id, names, motors, _frame(spec, joint)) for joint in written),
+            joints=tuple(_joint(model, joint.id, names, motors, servos, _frame(spec, joint)) for joint in written),
             frame=_frame(spec, element) if i else np.eye(4),
         )
 
@@ -255,7 +266,9 @@ def _inertia(model: Any, i: int) -> np.ndarray:
     return pseudo_inertia(mass, model.body_ipos[i], rotation @ np.diag(model.body_inertia[i]) @ rotation.T)
 
 
-def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: np.ndarray) -> ModelJoint:
+def _joint(
+    model: Any, j: int, names: _Names, motors: tuple[Motor, ...], servos: dict[str, Servo], frame: np.ndarray
+) -> ModelJoint:
     mj = mujoco()
 
     dof = int(model.jnt_dofadr[j])
@@ -263,6 +276,7 @@ def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: 
     several = kind in ("free", "ball")
     within = bool(model.jnt_limited[j]) and not several  # a ball's cone is no bound on a coordinate
     limited = bool(model.jnt_actfrclimited[j])
+    servo = servos.get(names.joints[j])
     bounds = [motor.bound for motor in motors if motor.joint == names.joints[j]]
     friction, curve = _friction(model, j, float(model.dof_frictionloss[dof]))
     return ModelJoint(
@@ -278,6 +292,7 @@ def _joint(model: Any, j: int, names: _Names, motors: tuple[Motor, ...], frame: 
         damping=np.append(model.dof_damping[dof], _optional(model, "dof_dampingpoly", model.nv, 2)[dof]),
         friction=friction,
         curve=curve,
+        servo=servo,
         soft=bool(np.array_equal(model.dof_solref[dof], DEFAULT_SOLREF)),
         armature=float(model.dof_armature[dof]),
         reflected=_reflected(model, j),

@@ -63,6 +63,7 @@ def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
                 upper=float(joint.range[1]),
                 effort=joint.effort,
                 curve=joint.curve,
+                servo=joint.servo,
             ),
         )
         above, pose = name, back

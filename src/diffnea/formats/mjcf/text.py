@@ -86,6 +86,10 @@ class Text:
         """Put a new child behind the others."""
         self._edits(parent).append(parent, "\n".join(lines))
 
+    def replace(self, element: Element, line: str) -> None:
+        """Put another element in its place."""
+        self._edits(element).replace(element, line.encode())
+
     def drop(self, element: Element) -> None:
         """Take an element away."""
         self._edits(element).drop(element)

@@ -9,6 +9,7 @@ import numpy as np
 from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import LEAST
 from diffnea.formats.mjcf.model import WORLD, distinct, shift
+from diffnea.formats.mjcf.servos import servo_attributes
 from diffnea.formats.mjcf.text import (
     HARD_FRICTION,
     NOT_RUNGE_KUTTA,
@@ -27,9 +28,10 @@ def render(description: Description) -> bytes:
     """A tidy MJCF file of its own, which MuJoCo takes."""
     moving = [joint for joint in description.joints if joint.kind in JOINT_KINDS]
     driven = [joint for joint in moving if joint.gear != 0] or moving
-    motors = [tag("motor", name=joint.name, joint=joint.name, gear=joint.gear) for joint in driven]
+    motors = [_actuator(joint) for joint in driven]
     rubbing = [joint for joint in moving if joint.curve is not None]
-    integrator = {"integrator": "implicitfast"} if rubbing else {}
+    servos = any(joint.servo is not None for joint in driven)
+    integrator = {"integrator": "implicitfast"} if rubbing or servos else {}
     if rubbing:
         taken = {joint.name for joint in driven}
         motors.append(NOT_RUNGE_KUTTA)
@@ -45,6 +47,13 @@ def render(description: Description) -> bytes:
         "</mujoco>",
     ]
     return ("\n".join(lines) + "\n").encode()
+
+
+def _actuator(joint: Joint) -> str:
+    """What drives a joint: a servo of positions where it has one, else a motor."""
+    if joint.servo is None or joint.servo.kind != "position":
+        return tag("motor", name=joint.name, joint=joint.name, gear=joint.gear)
+    return tag("position", name=joint.name, joint=joint.name, **servo_attributes(joint.servo))
 
 
 class _Bodies:

@@ -12,7 +12,8 @@ from diffnea import dynamics
 from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain, Motor, Offset, Ripple, Stribeck
 from diffnea.actuators.base import Resistance
 from diffnea.batches import batched
-from diffnea.formats import Curve
+from diffnea.formats import Curve, Servo
+from diffnea.identify.io.servo_export import exported_servos, lacking_servo, sampling_period, with_usual_load
 from diffnea.identify.judge.held_out import HeldOut
 from diffnea.models import Model
 from diffnea.robot import Robot
@@ -39,6 +40,7 @@ class Exported:
     lacking: tuple[str, ...]
     curved: Robot
     curves: dict[str, Curve] | None
+    servos: dict[str, Servo] | None = None
 
 
 def exported(model: Model, kept: HeldOut | None = None, curves: bool = True) -> Exported:
@@ -48,18 +50,22 @@ def exported(model: Model, kept: HeldOut | None = None, curves: bool = True) -> 
     """
     actuator, robot = model.actuator, model.robot
     parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    servos = exported_servos(model, kept) or None
     if actuator.energy_class == "conserving" and not any(isinstance(part, Gain) for part in parts):
-        return Exported(robot, tuple(_lacking(parts)), robot, None)
+        return Exported(robot, (*_delays(parts), *_lacking(parts)), robot, None)
     q, qd = _states(robot, kept)
     columns = [np.asarray(array).T for array in (qd, *batched(_resistance, model, q=q, qd=qd))]
     rubbing = [_Rubbing(*joint) for joint in zip(*columns, strict=True)]
     dry, viscous, missed = (np.array(column) for column in zip(*map(_line, rubbing), strict=True))
     robot = replace(_geared(robot, parts), friction=jnp.asarray(dry), damping=jnp.asarray(viscous))
+    robot = with_usual_load(model, robot, kept)
     bent = np.flatnonzero(missed > NOTABLE * (dry + viscous * np.abs(qd).max(0))).tolist()
     found = {k: curve for k in bent if curves and (curve := _stribeck(parts, k, rubbing[k]))}
     said = [*_bent(robot, missed, [*found], ", in the URDF: it has")]
     said += _bent(robot, missed, [k for k in bent if k not in found], ": they have")
-    return Exported(robot, (*said, *_lacking(parts)), *_curved(robot, found, q))
+    late = [] if servos and sampling_period(kept) is not None else list(_delays(parts))
+    said += [*late, *_lacking(parts), *lacking_servo(model, kept)]
+    return Exported(robot, tuple(said), *_curved(robot, found, q), servos)
 
 
 def _resistance(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
@@ -164,12 +170,16 @@ def _bent(robot: Robot, missed: Float[np.ndarray, " n"], bent: list[int], where:
         yield f"how friction changes with speed ({names}){where} the nearest straight line, {off}"
 
 
-def _lacking(parts: tuple[AbstractActuator, ...]) -> Iterator[str]:
-    """What has no place in a robot file."""
+def _delays(parts: tuple[AbstractActuator, ...]) -> Iterator[str]:
     for part in parts:
         if isinstance(part, Delay):
             yield f"the input delay of {float(np.max(np.asarray(part.delay))):.3g} samples"
-        elif isinstance(part, Ripple):
+
+
+def _lacking(parts: tuple[AbstractActuator, ...]) -> Iterator[str]:
+    """What has no place in a robot file."""
+    for part in parts:
+        if isinstance(part, Ripple):
             yield "torques that come again with every turn of a motor (ripple)"
         elif isinstance(part, Offset):
             yield "torques that joints feel at rest (offset)"

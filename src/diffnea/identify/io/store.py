@@ -15,12 +15,14 @@ import numpy as np
 
 from diffnea import files
 from diffnea.errors import DiffneaError
-from diffnea.formats import Curve, RobotFileError, save_robot
+from diffnea.formats import Curve, RobotFileError, Servo, save_robot
 from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.determine.findings import Knowledge
 from diffnea.identify.determine.table import restored
 from diffnea.identify.io import pytree_json as modules
 from diffnea.identify.io.robot_export import exported
+from diffnea.identify.io.servo_configs import FILES as SERVO_FILES
+from diffnea.identify.io.servo_configs import servo_configs
 from diffnea.identify.io.typed import check
 from diffnea.identify.judge.assess import Metrics
 from diffnea.identify.judge.held_out import from_arrays, to_arrays
@@ -131,16 +133,25 @@ def _robots(model: Model, fit: Fit, out: Path) -> dict[str, Any]:
     """The robot in both formats, and what they lack; a robot that one of them cannot hold leaves a word instead."""
     urdf, mjcf = robot_files(fit.verdict)
     whole = exported(model, fit.held_out)
-    said = {urdf: _written(whole.robot, out / urdf), mjcf: _written(whole.curved, out / mjcf, whole.curves)}
+    said = {
+        urdf: _written(whole.robot, out / urdf),
+        mjcf: _written(whole.curved, out / mjcf, whole.curves, whole.servos),
+    }
     if whole.curves and said[mjcf] != WRITTEN:  # the user's own file may ask for what does not go with curves
         whole = exported(model, fit.held_out, curves=False)
-        said[mjcf] = _written(whole.robot, out / mjcf)
+        said[mjcf] = _written(whole.robot, out / mjcf, servos=whole.servos)
+    configs = servo_configs(model, whole.robot, whole.servos) if whole.servos else {}
+    for name in SERVO_FILES:
+        files.replace(out / name, configs[name].encode()) if name in configs else (out / name).unlink(missing_ok=True)
+        said |= {name: WRITTEN} if name in configs else {}
     return {"robot_files": said, "not_in_robot_files": list(whole.lacking)}
 
 
-def _written(robot: Robot, path: Path, curves: dict[str, Curve] | None = None) -> str:
+def _written(
+    robot: Robot, path: Path, curves: dict[str, Curve] | None = None, servos: dict[str, Servo] | None = None
+) -> str:
     try:
-        save_robot(robot, path, curves=curves)
+        save_robot(robot, path, curves=curves, servos=servos)
         return WRITTEN
     except (RobotFileError, ValueError) as error:
         return f"not written: {error}"

@@ -1,0 +1,83 @@
+"""A learned servo as MuJoCo's `position` actuators hold it: gains, limits, delay; and what they cannot hold."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diffnea import dynamics
+from diffnea.batches import batched
+from diffnea.formats import Servo
+from diffnea.identify.judge.held_out import HeldOut
+from diffnea.models import Model
+from diffnea.robot import Robot
+
+# States of the data kept back that say how large a load is usual.
+STATES = 512
+# Play that a prediction could see, in rad or m.
+NOTABLE_PLAY = 1e-4
+
+
+def exported_servos(model: Model, kept: HeldOut | None) -> dict[str, Servo]:
+    """The servo of each driven joint, none where the actuator has no position loop; goals are positions in rad or m."""
+    loop, robot = model.actuator.loop, model.robot
+    if loop is None:
+        return {}
+    stiffness, damping = np.asarray(loop.stiffness, float), np.asarray(loop.damping, float)
+    limit = np.full(len(stiffness), np.inf) if loop.limit is None else np.asarray(loop.limit, float)
+    dt = sampling_period(kept)
+    # Goals act late by the delay, and by half an inner step of our roll-outs, whose velocities are those of its end.
+    delay = (np.asarray(model.actuator.delay, float) + 0.5 / model.actuator.inner_steps) * (dt or 0.0)
+    single = robot.tree.layout.single
+    lower, upper = (np.asarray(row, float)[single] for row in (robot.limits.lower, robot.limits.upper))
+    columns = zip(stiffness, damping, limit, lower, upper, delay, strict=True)
+    keys = ("stiffness", "damping", "limit", "lower", "upper", "delay")
+    rows = [dict(zip(keys, map(float, row), strict=True)) for row in columns]
+    names = np.array(robot.joint_names)[single].tolist()
+    return {name: Servo(**row) for name, row in zip(names, rows, strict=True) if row["stiffness"] > 0}
+
+
+def with_usual_load(model: Model, robot: Robot, kept: HeldOut | None) -> Robot:
+    """The robot with dry friction as large as it is under the usual load, where it grows with the load."""
+    if not model.actuator.grows_with_load or kept is None:
+        return robot
+    q, qd = (np.concatenate([getattr(track, key) for track in kept.tracks]) for key in ("q", "qd"))
+    rows = np.unique(np.linspace(0, len(q) - 1, STATES).astype(int))
+    usual = np.asarray(batched(_loaded, model, q=q[rows], qd=qd[rows])).mean(0)
+    return replace(robot, friction=robot.friction + jnp.asarray(usual))
+
+
+def _loaded(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Friction by load where the servo holds what gravity and motion ask for."""
+    held = dynamics.bias(model.robot, q, qd)
+    return model.actuator.loaded(held, -held, qd)
+
+
+def lacking_servo(model: Model, kept: HeldOut | None) -> Iterator[str]:
+    """What a `position` actuator cannot hold of the servo, a sentence each."""
+    actuator, loop = model.actuator, model.actuator.loop
+    if loop is None:
+        return
+    yield "the servos, in the URDF: it has no place for gains"
+    if actuator.grows_with_load:
+        yield "friction that grows with load: they have what is usual under the load of these recordings"
+    slack = [each for each in (actuator.slack, loop.slack) if each is not None]
+    widest = max((float(np.max(np.asarray(each))) for each in slack), default=0.0)
+    if widest > NOTABLE_PLAY:
+        yield f"play of the gears and dead bands, up to ±{widest:.2g} rad"
+    if loop.speed is not None:
+        yield "how the torque limit falls with speed: they have that at rest"
+    if actuator.lead is not None:
+        yield "goals led ahead by their own rate"
+    if model.contact is not None:
+        yield "the table that the robot may touch"
+    if np.any(np.asarray(actuator.delay) > 0) and sampling_period(kept) is None:
+        yield "the delay of goals: no recording says how long a sample is"
+
+
+def sampling_period(kept: HeldOut | None) -> float | None:
+    """The time between samples, s."""
+    periods = [track.dt for track in kept.tracks if track.dt is not None] if kept is not None else []
+    return float(periods[0]) if periods else None
