@@ -98,6 +98,22 @@ SENTENCES: dict[str, str] = {
     "starts-agree-after-adam": "{agree} of {count} initial guesses converged to the best solution, after ADAM",
     "file-trust": "regularised towards the robot file, strength by evidence: bodies are expected within {least:.2g} to "
     "{most:.2g} % of it",
+    # Servos.
+    "chosen-servo": "inputs are position goals, which the joints follow (correlation {alike:.4f} and more): they are "
+    "taken for the goals of servos, actuator {actuator}",
+    "servo-table": "the robot touches a plane in {share:.1%} of the samples (most in {where}): joints leave their "
+    "goals together. It is in the model, {height:.3f} m over the base; without it the mean error is {without:.2f} "
+    "instead of {error:.2f} mrad",
+    "servo-loss": "compared are whole motions from their goals and the first pose: the mean over motions of RMS errors "
+    "is {error:.2f} mrad",
+    "servo-centres": "of bodies only the centres of mass are learned, and masses are the file's: goals and positions "
+    "show gravity divided by kp, so that kp and friction are as right as the file's masses, and a zero position that "
+    "is off looks like a centre of mass that is; hang a known load on the arm to tell them apart",
+    "servo-ratio": "{subject}: no gravity acts on it in these motions, so that of kp, kd, armature and friction only "
+    "the ratios are known (lag kd/kp {lag:.0f} ms, band F/kp {band:.1f} mrad); a known load, or a faster log of quick "
+    "motions, would tell kp itself",
+    "servo-lag": "delay and lag are known together better than each alone: {text}; a log of steps at a higher rate "
+    "tells them apart",
     # The verdict. Ratios are geometric means over windows kept back; bounds hold with a probability of 97.5 %.
     "not-finite": "predictions on the held-out data are not finite",
     "against-start": "error of {what}: {ratio:.3g} × the initial model's (below {bound:.3g}; "

@@ -164,6 +164,16 @@ class JudgeOptions:
 
 
 @dataclass(frozen=True)
+class ServoOptions:
+    """Whole motions of servos, from goals."""
+
+    # Iterations before a table is looked for, with all that was found, and without a table, to compare.
+    rough: int = 5
+    fine: int = 18
+    compared: int = 6
+
+
+@dataclass(frozen=True)
 class Options:
     """All of them; `dn.fit(..., options=replace(Options(), judge=...))` changes some."""
 
@@ -173,6 +183,7 @@ class Options:
     friction: FrictionOptions = field(default_factory=FrictionOptions)
     determine: DetermineOptions = field(default_factory=DetermineOptions)
     judge: JudgeOptions = field(default_factory=JudgeOptions)
+    servo: ServoOptions = field(default_factory=ServoOptions)
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

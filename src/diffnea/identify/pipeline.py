@@ -19,6 +19,7 @@ from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.hints import hints
 from diffnea.identify.judge.verdict import ACCEPTED, another_robot, judge
 from diffnea.identify.notes import Note, note
+from diffnea.identify.problem.goals import are_goals, followed
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.preparation_notes import about_data, still_joints
@@ -30,6 +31,8 @@ from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
+from diffnea.identify.servo.fit import AUTO as AUTO_SERVO
+from diffnea.identify.servo.fit import fit_servo
 from diffnea.identify.solve import multistart
 from diffnea.identify.solve.choice import Choice, choose
 from diffnea.identify.solve.file_prior import file_prior
@@ -89,6 +92,8 @@ class Plan:
         if isinstance(asked.given, FeedForward):
             loss = "acceleration" if asked.loss == "auto" else asked.loss
             return replace(self, request=replace(asked, loss=loss))
+        if self._goals(parts):
+            return self._for_goals(parts)
         if asked.actuator != "auto" and asked.loss != "auto":
             return self
         with stage("choosing friction and drives"):
@@ -97,6 +102,27 @@ class Plan:
         known = {**found.known, **asked.known}
         request = replace(asked, actuator=found.actuator, loss=found.loss, learn=found.learn, known=known)
         return replace(self, request=request, choice=found)
+
+    def _goals(self, parts: Split) -> bool:
+        """Whether commands are position goals, of servos that were asked for or that the data show."""
+        asked = self.request
+        if asked.actuator == "auto":
+            return asked.loss in ("auto", "trajectory") and are_goals(parts.fitted)
+        if isinstance(asked.actuator, str):
+            return "servo" in asked.actuator.split("+")
+        return asked.actuator.loop is not None
+
+    def _for_goals(self, parts: Split) -> "Plan":
+        """The plan of a fit to whole motions from their goals."""
+        asked, said = self.request, ()
+        if not parts.timed or asked.loss not in ("auto", "trajectory"):
+            raise ValueError("fit: a servo is fitted to trajectories from their goals; give recordings, loss auto")
+        if asked.actuator == "auto":
+            follows, alike = followed(parts.fitted)
+            said = (note("chosen-servo", alike=float(alike[follows].min()), actuator=AUTO_SERVO),)
+        actuator = AUTO_SERVO if asked.actuator == "auto" else asked.actuator
+        choice = Choice(actuator, "trajectory", asked.learn, said)
+        return replace(self, request=replace(asked, actuator=actuator, loss="trajectory"), choice=choice)
 
     def _run(self, parts: Split) -> Fit:
         asked = self.request
@@ -108,6 +134,8 @@ class Plan:
         problems = self._problems(free, parts)
         if problems:
             return self._fit(free, parts, before, _Outcome(before, float("nan"), Status.NOT_FINITE), problems)
+        if self._goals(parts):
+            return self._from_goals(free, parts, before)
         parts, weight = self._posed(free, parts, before)
         if asked.method == "linear":
             return self._fit(free, parts, before, self._regressed(free, parts, before, weight), [])
@@ -128,6 +156,14 @@ class Plan:
         if asked.loss != "trajectory" and isinstance(asked.given, Robot):
             parts = without_reversals(parts, before, asked.loss, free.size, asked.options.problem)
         return parts, weight
+
+    def _from_goals(self, free: Unknowns, parts: Split, before: Any) -> Fit:
+        """Whole motions of servos."""
+        with stage("following goals"):
+            found = fit_servo(free, parts, isinstance(self.request.actuator, str), self.request.options.servo)
+        status = Status.CONVERGED if found.converged else Status.STOPPED_EARLY
+        outcome = _Outcome(found.model, found.loss, status, found.history, found.notes, found.linearised)
+        return self._fit(found.free, parts, before, outcome, [])
 
     def _restarted(self, free: Unknowns, found: multistart.Found) -> multistart.Found:
         """Once more from the friction that profiles prefer, where that is as good."""
@@ -166,7 +202,7 @@ class Plan:
         if all(np.all(spread <= 1e-12) for spread in spreads):
             problems.append(note("nothing-moves"))
         noisy = max((track.noise for track in parts.fitted), default=0.0)
-        if noisy > self.request.options.judge.noise:
+        if noisy > self.request.options.judge.noise and not self._goals(parts):  # goals need no derivatives
             problems.append(note("positions-are-noise", share=noisy))
         return problems
 

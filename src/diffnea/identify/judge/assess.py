@@ -94,7 +94,8 @@ def assess(
     options = options or JudgeOptions()
     cut = windows(parts.test, spread)
     found = None if cut is None else runs(model, start, parts.test, cut)
-    rows = [torque_rows(each, parts.test) if isinstance(each, Model) else None for each in (model, start)]
+    goals = isinstance(model, Model) and model.actuator.loop is not None  # no torques are known, motion alone counts
+    rows = [torque_rows(each, parts.test) if isinstance(each, Model) and not goals else None for each in (model, start)]
     metrics = _metrics(model, start, parts.test, found, rows)
     basis, errors = _errors(model, start, parts.test, found, rows if by_torque else [None, None], options)
     if not known or errors.start is None or not np.any(np.isfinite(errors.start)):
@@ -107,7 +108,7 @@ def assess(
         against_start=ratios.start,
         against_guess=ratios.guess,
         lost=None if found is None else (metrics.fit.diverged, metrics.start.diverged),
-        unexplained=_unexplained(metrics, rows[0], options),
+        unexplained=_of_motion(found, spread) if goals else _unexplained(metrics, rows[0], options),
         structure=None if rows[0] is None else _structure(model, parts.fitted, rows[0], options),
     )
 
@@ -140,6 +141,14 @@ def _unexplained(metrics: Metrics, rows: TorqueRows | None, options: JudgeOption
     if rows is None:
         return tuple(map(math.sqrt, metrics.fit.nmse_joints))
     return tuple(map(float, by_joint(rows, options)))
+
+
+def _of_motion(found: Runs | None, spread: Float[np.ndarray, " n"]) -> tuple[float, ...]:
+    """What roll-outs leave of each joint's motion: the median window's error to the farthest horizon, in spreads."""
+    if found is None:
+        return (0.0,) * len(spread)
+    each = np.concatenate([run.joint_errors(run.reached) for run in found.fit])
+    return tuple(map(float, np.median(each, axis=0) / spread))
 
 
 def _structure(model: Model, fitted: Sequence[Track], test: TorqueRows, options: JudgeOptions) -> Structure | None:

@@ -15,6 +15,7 @@ from diffnea.identify.judge.torque_map import Columns, Explained, Motion
 from diffnea.identify.judge.windows import without_delay
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import JudgeOptions
+from diffnea.identify.problem.goals import followed
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
@@ -24,8 +25,6 @@ from diffnea.robot import Robot
 DELAYS, FINER = np.r_[-np.geomspace(0.05, 0.002, 8), np.geomspace(0.001, 0.4, 40)], 3
 # Inputs larger or smaller than what the file's bodies take by this factor may be in another unit.
 MOST_SCALE = 3.0
-# A goal that is followed: how alike input and position are, and how far they are apart as a share of the motion.
-FOLLOWED, APART = 0.99, 0.25
 # Samples in order differ by less than this share of their spread from one to the next; shuffled ones by 1.4.
 JUMPS = 1.0
 # Of a joint that swings freely, gravity and motion cancel up to this share of both, by the bodies of its file.
@@ -44,6 +43,8 @@ def hints(
     first, since a motor or gain that was fitted to a mistake hides it, and then as what the model makes of them.
     """
     options = options or JudgeOptions()
+    if isinstance(model, Model) and model.actuator.loop is not None:
+        return tuple(_shuffled(tracks))  # nothing else is about torques
     plain = (*_shuffled(tracks), *_goals(robot, tracks))
     rows = None if plain else motion_rows(tracks, model)
     if rows is None:
@@ -254,10 +255,7 @@ def _shuffled(tracks: Sequence[Track]) -> Iterator[Note]:
 
 def _goals(robot: Robot, tracks: Sequence[Track]) -> Iterator[Note]:
     """Inputs that are positions."""
-    q, u = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("measured", "u"))
-    spread, given = q.std(0), u.std(0)
-    alike = ((q - q.mean(0)) * (u - u.mean(0))).mean(0) / np.maximum(spread * given, 1e-300)
-    follows = (given > 0) & (alike > FOLLOWED) & ((u - q).std(0) < APART * spread)
-    if follows.any() and follows.sum() >= (given > 0).sum() / 2:
+    follows, alike = followed(tracks)
+    if follows.any():
         names = ", ".join(name for name, yes in zip(robot.joint_names, follows, strict=True) if yes)
         yield note("hint-position-goal", names, alike=float(alike[follows].min()))

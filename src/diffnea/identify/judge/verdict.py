@@ -96,6 +96,7 @@ def judge(
 def _lacking(found: Assessment, names: Sequence[str], options: JudgeOptions) -> list[Note]:
     """What keeps a model from being good by itself."""
     what = "acceleration" if found.structure is None and found.basis != "torques" else "torque"
+    what = "motion" if found.structure is None and found.basis == "roll-outs" else what
     said = [
         note("unexplained", name, what=what, explained=max(0.0, 1 - share**2))
         for name, share in zip(names, found.unexplained, strict=True)

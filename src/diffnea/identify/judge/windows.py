@@ -206,4 +206,4 @@ def without_delay(model: AbstractModel) -> tuple[AbstractModel, tuple[Any, int] 
     parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
     prompt = [part for part in parts if not isinstance(part, Delay)]
     rest = combine(*prompt) if prompt else Ideal(model.num_joints)
-    return Model(model.robot, rest), (actuator.delay, actuator.most_delay)
+    return Model(model.robot, rest, model.contact), (actuator.delay, actuator.most_delay)

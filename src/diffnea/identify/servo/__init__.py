@@ -1,0 +1,1 @@
+"""Fits of servo robots: whole motions predicted from their goals and the pose they began in."""

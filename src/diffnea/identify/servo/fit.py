@@ -1,0 +1,163 @@
+"""The fit of a servo robot: starts by regression, whole motions by search, a table where one was touched."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea import batches, parameters
+from diffnea.identify.notes import Note, note
+from diffnea.identify.options import ServoOptions
+from diffnea.identify.problem.linearised import Linearised, Motion
+from diffnea.identify.problem.parameter import of_actuator, of_robot
+from diffnea.identify.problem.tracks import Split, Track
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.identify.progress import tell
+from diffnea.identify.servo import table as tables
+from diffnea.identify.servo.lanes import Lanes, lanes
+from diffnea.identify.servo.search import THIN, Objective, Searched, search
+from diffnea.identify.servo.starts import closed_loops, started
+from diffnea.identify.servo.unknowns import Freedom, freedom
+from diffnea.models import Model
+
+# What a fit takes where nothing is said but that inputs are goals.
+AUTO = "servo+stribeck+load+delay"
+
+
+@dataclass(frozen=True)
+class ServoFit:
+    """What was found; `free` are the numbers that were free, without a table's."""
+
+    model: Model
+    free: Unknowns
+    loss: float
+    history: tuple[float, ...]
+    converged: bool
+    notes: tuple[Note, ...]
+    linearised: Any
+
+
+def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptions) -> ServoFit:
+    """From goals and positions to a model."""
+    tracks = parts.fitted
+    freed = freedom(free)
+    before = freed.model(jnp.asarray(freed.start))
+    if from_name:
+        begun = started(before.actuator, closed_loops(before.robot, tracks), float(tracks[0].dt or 1.0))
+        freed = replace(freed, tree=(freed.tree[0], begun, None))
+    data = lanes(tracks, before.actuator.most_delay)
+    weight = np.ones(data.goal.shape)
+    rough = search(Objective(data, freed, weight), freed.start, options.rough, tell)
+    chosen, found, without = _with_table(data, freed, rough, weight, tracks, options)
+    model = chosen.model(jnp.asarray(found.theta))
+    own, theta = _own(free, chosen, found.theta)
+    notes = [note("servo-loss", error=1e3 * float(found.rms.mean()))]
+    notes += [] if model.contact is None else [_touching(model, tracks, found, without)]
+    return ServoFit(
+        model=model,
+        free=own,
+        loss=found.loss,
+        history=(*rough.history, *found.history),
+        converged=found.converged,
+        notes=(*notes, *_known(model, tracks, free)),
+        linearised=partial(_linearised, data, chosen, found, own, theta, tracks),
+    )
+
+
+def _with_table(
+    data: Lanes, freed: Freedom, rough: Searched, weight: np.ndarray, tracks: Sequence[Track], options: ServoOptions
+) -> tuple[Freedom, Searched, float]:
+    """The search to its end, with a table where that explains what was left; and the error that was left without."""
+    robot = freed.model(jnp.asarray(rough.theta)).robot
+    first = tables.best(data, freed, rough.theta, weight, tables.candidates(robot, tracks))
+    if first.loss > (1 - tables.PROMISING) * rough.loss:
+        return freed, search(Objective(data, freed, weight), rough.theta, options.fine, tell), rough.loss
+    second = tables.best(data, freed, rough.theta, weight, tables.beside(first.free.tree[2]))
+    chosen = min((first, second), key=lambda tried: tried.loss).free
+    found = search(Objective(data, chosen, weight), chosen.start, options.fine, tell)
+    alone = search(Objective(data, freed, weight), rough.theta, options.compared, tell)
+    if found.loss > (1 - tables.WORTH) * alone.loss:
+        return freed, alone, alone.loss
+    return chosen, found, alone.loss
+
+
+def _own(free: Unknowns, freed: Freedom, theta: Float[np.ndarray, " p"]) -> tuple[Unknowns, np.ndarray]:
+    """The unknowns of robot and actuator as they were free, and θ of these alone."""
+    tree, masks = freed.at(theta).tree[:2], freed.masks[:2]
+    entries = (*of_robot(tree[0], masks[0]), *of_actuator(tree[1], masks[1]))
+    return replace(free, tree=tree, masks=masks, parameters=entries), np.asarray(parameters.pack(tree, masks))
+
+
+def _touching(model: Model, tracks: Sequence[Track], found: Searched, without: float) -> Note:
+    assert model.contact is not None
+    shares = [tables.touched(model.contact, model.robot, track.measured).mean() for track in tracks]
+    sizes = np.array([len(track) for track in tracks])
+    most = ", ".join(tracks[k].name for k in np.argsort(shares)[::-1][:3] if shares[k] > 0)
+    return note(
+        "servo-table",
+        share=float(np.average(shares, weights=sizes)),
+        where=most,
+        height=float(model.contact.height),
+        without=1e3 * without,
+        error=1e3 * float(found.rms.mean()),
+    )
+
+
+def _known(model: Model, tracks: Sequence[Track], free: Unknowns) -> list[Note]:
+    """What closed loops tell only together."""
+    loop, dt = model.actuator.loop, float(tracks[0].dt or 1.0)
+    assert loop is not None
+    q = np.concatenate([track.measured[::10] for track in tracks])
+    gravity = np.sqrt(np.mean(np.square(batches.gravity_torque(model.robot, q)), axis=0))
+    kp, kd = np.asarray(loop.stiffness), np.asarray(loop.damping)
+    dry = np.asarray(model.actuator.resistance(jnp.zeros(len(kp)), jnp.ones(len(kp))).dry)
+    names, said = model.robot.joint_names, []
+    for j in np.flatnonzero((kp > 0) & (gravity < 2e-3 * kp)):  # less than a joint's reading tells
+        said.append(note("servo-ratio", names[j], lag=1e3 * kd[j] / kp[j], band=1e3 * dry[j] / kp[j]))
+    if model.actuator.most_delay:
+        sums = 1e3 * (np.asarray(model.actuator.delay) * dt + kd / np.maximum(kp, 1e-12))
+        words = ", ".join(f"{name} {both:.0f} ms" for name, both in zip(names, sums, strict=True))
+        said.append(note("servo-lag", text=words))
+    return [note("servo-centres"), *said] if "inertia" in free.learned else said
+
+
+def _linearised(
+    data: Lanes,
+    chosen: Freedom,
+    found: Searched,
+    free: Unknowns,
+    theta: Float[np.ndarray, " p"],
+    tracks: Sequence[Track],
+) -> Linearised:
+    """Errors of whole motions at the solution and their slopes, by differences; in RMS errors of each joint."""
+    objective = Objective(data, chosen, np.ones(data.goal.shape))
+    left, slopes = objective.slopes(found.theta)
+    here = data.motion >= 0
+    motion = data.motion[here][::THIN]
+    starts = np.zeros(data.count, int)
+    starts[motion[::-1]] = np.arange(len(motion))[::-1]
+    scale = np.sqrt(np.mean(np.square(left), axis=0))
+    n, size = left.shape[1], len(theta)
+    return Linearised(
+        theta=theta,
+        jacobian=(slopes[:size] / scale).transpose(1, 2, 0).reshape(-1, size).astype(float),
+        residuals=(left[::THIN] / scale).ravel().astype(float),
+        joint=np.tile(np.arange(n), len(motion)),
+        sample=np.repeat(THIN * (np.arange(len(motion)) - starts[motion]), n),
+        segment=np.repeat(motion, n),
+        labels=free.labels,
+        unpack=free.model,
+        learned=free.learned,
+        dt=float(tracks[0].dt or 1.0),
+        motion=_motion(tracks),
+    )
+
+
+def _motion(tracks: Sequence[Track]) -> Motion:
+    q, u = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("measured", "u"))
+    noise = np.array([np.min(np.diff(np.unique(column)), initial=np.inf) for column in q.T]) / np.sqrt(12)
+    return Motion(q.min(0), q.max(0), np.where(np.isfinite(noise), noise, 0.0), np.any(u != 0, axis=0))

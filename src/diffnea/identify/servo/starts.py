@@ -1,0 +1,100 @@
+"""Starting values of servos by regression: what a closed loop shows at once.
+
+While a joint moves, goal and position differ by `g − q = T ġ + (F/kp) sign(ġ) + G(q)/kp + c`: lag and delay together
+(T), friction, gravity. Each joint by itself, robustly; no derivative of positions is taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea import batches
+from diffnea.actuators import AbstractActuator, Combined, Coulomb, Delay, Servo, Stribeck
+from diffnea.actuators.coefficients import raw_of
+from diffnea.identify.problem.tracks import Track
+from diffnea.robot import Robot
+
+# A joint moves where its goal does, faster than this share of its usual speed.
+MOVING = 0.1
+# Of lag and delay, the part that is taken for delay, until whole motions tell them apart.
+OF_DELAY = 0.5
+# Rounds of weighting outliers down, and what is one, in standard deviations.
+ROUNDS, OUTLIER = 8, 1.5
+# Gravity that explains less than this of a joint's error tells nothing of its stiffness.
+LEAST_GRAVITY = 2e-3
+LEAST_LAG, LEAST_BAND = 5e-3, 1e-3
+
+
+@dataclass(frozen=True)
+class Closed:
+    """What each joint's loop shows: lag with delay in s, friction and stiffness; NaN where nothing shows the latter."""
+
+    lag: Float[np.ndarray, " n"]
+    band: Float[np.ndarray, " n"]  # F/kp, in rad or m
+    stiffness: Float[np.ndarray, " n"]
+
+
+def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
+    """By regression, joint by joint."""
+    gravity = np.concatenate([np.asarray(batches.gravity_torque(robot, track.measured)) for track in tracks])
+    rates = np.concatenate([np.gradient(track.u, float(track.dt or 1.0), axis=0) for track in tracks])
+    errors = np.concatenate([track.u - track.measured for track in tracks])
+    found = np.array([_joint(*columns) for columns in zip(rates.T, errors.T, gravity.T, strict=True)])
+    return Closed(*found.T)
+
+
+def _joint(rate: np.ndarray, error: np.ndarray, gravity: np.ndarray) -> tuple[float, float, float]:
+    moving = np.abs(rate) > MOVING * np.sqrt(np.mean(rate**2))
+    if moving.sum() < 20:
+        return LEAST_LAG, LEAST_BAND, np.nan
+    rate, error, gravity = rate[moving], error[moving], gravity[moving]
+    size = max(float(np.std(gravity)), 1e-12)
+    rows = np.column_stack([rate, np.sign(rate), gravity / size, np.ones_like(rate)])
+    weight, x = np.ones_like(error), np.zeros(4)
+    for _ in range(ROUNDS):
+        x = np.linalg.lstsq(rows * weight[:, None], error * weight, rcond=1e-9)[0]
+        left = np.abs(error - rows @ x)
+        usual = OUTLIER * 1.48 * np.median(left) + 1e-12
+        weight = np.sqrt(np.minimum(1.0, usual / np.maximum(left, 1e-12)))
+    stiffness = size / x[2] if x[2] > LEAST_GRAVITY else np.nan
+    return max(x[0], LEAST_LAG), max(x[1], LEAST_BAND), stiffness
+
+
+def started(actuator: AbstractActuator, closed: Closed, dt: float) -> AbstractActuator:
+    """The actuator with what its loops show; where nothing shows a stiffness, that of the other joints."""
+    known = np.isfinite(closed.stiffness)
+    own = _servo(actuator)
+    usual = float(np.exp(np.mean(np.log(closed.stiffness[known])))) if known.any() else np.nan
+    fallback = np.asarray(own.stiffness) if np.isnan(usual) else np.full(len(known), usual)
+    stiffness = np.where(known, np.clip(closed.stiffness, fallback / 3, 3 * fallback), fallback)
+    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    made = tuple(_started(part, stiffness, closed, dt) for part in parts)
+    return eqx.tree_at(lambda whole: whole.parts, actuator, made) if isinstance(actuator, Combined) else made[0]
+
+
+def _servo(actuator: AbstractActuator) -> Servo:
+    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    return next(part for part in parts if isinstance(part, Servo))
+
+
+def _started(part: AbstractActuator, stiffness: np.ndarray, closed: Closed, dt: float) -> AbstractActuator:
+    dry = jnp.asarray(stiffness * closed.band)
+    if isinstance(part, Servo):
+        numbers = (raw_of(jnp.asarray(stiffness)), raw_of(jnp.asarray(stiffness * closed.lag * (1 - OF_DELAY))))
+        return eqx.tree_at(lambda servo: (servo.raw_stiffness, servo.raw_damping), part, numbers)
+    if isinstance(part, Stribeck):
+        shape = raw_of(jnp.full(len(stiffness), 400.0))
+        return eqx.tree_at(
+            lambda dry: (dry.raw_static, dry.raw_kinetic, dry.raw_shape), part, (raw_of(1.1 * dry), raw_of(dry), shape)
+        )
+    if isinstance(part, Coulomb):
+        return Coulomb.of(dry)
+    if isinstance(part, Delay):
+        late = np.minimum(OF_DELAY * closed.lag / dt, 0.9 * part.samples)
+        shared = part.raw.shape[0] == 1
+        return Delay.of(float(np.median(late)) if shared else late, part.joints, part.samples)
+    return part

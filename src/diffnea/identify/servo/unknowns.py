@@ -1,0 +1,121 @@
+"""What a fit of servos learns: coefficients of loops, friction and delays, centres of mass, and a table's numbers.
+
+Whole motions at the rates of such logs hardly show inertia: of each body only the centre of mass is free, near the
+file's, and masses are the file's. Viscous friction is one number with the servo's damping, and stays out.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from diffnea import parameters
+from diffnea.actuators import AbstractActuator, Combined, Delay, Stribeck, Viscous
+from diffnea.actuators.coefficients import raw_of
+from diffnea.contact import Table
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.models import Model
+
+# Places of the centre of mass among the ten log-Cholesky numbers of a body.
+CENTRE = slice(7, 10)
+# How far θ is moved to see what it does, how far it goes in a step of the search, and what it is expected to be off its
+# start by, which is next to nothing known but for the file's bodies: shares of positive coefficients, samples of
+# delays, metres of centres and of points on a table, radians of zeros.
+STEP = {"positive": 0.03, "delay": 0.1, "centre": 2e-3, "table": 1e-3, "zero": 5e-3, "other": 1e-2}
+SPREAD = {"positive": 1.0, "delay": 2.0, "centre": 0.02, "table": 0.05, "zero": 0.05, "other": 1.0}
+EXPECTED = {"positive": 10.0, "delay": 10.0, "centre": 0.01, "table": 0.2, "zero": 0.05, "other": 10.0}
+
+
+@dataclass(frozen=True)
+class Freedom:
+    """A module of free numbers with a table, and for each entry of θ its step and its spread."""
+
+    tree: Any  # (virtual robot, actuator, table or None)
+    masks: Any
+
+    @property
+    def start(self) -> Float[np.ndarray, " p"]:
+        """θ of the module as it is."""
+        return np.asarray(parameters.pack(self.tree, self.masks), np.float64)
+
+    def model(self, theta: Float[Array, " p"]) -> Model:
+        """The model of θ."""
+        virtual, actuator, table = parameters.unpack(self.tree, self.masks, theta)
+        return Model(parameters.decode(virtual), actuator, table)
+
+    def at(self, theta: Float[np.ndarray, " p"]) -> "Freedom":
+        """The same from another start."""
+        return replace(self, tree=parameters.unpack(self.tree, self.masks, jnp.asarray(theta)))
+
+    def with_table(self, table: Table, free: bool = True) -> "Freedom":
+        """With a table, its numbers free or not."""
+        mask = jax.tree.map(lambda leaf: np.full(np.shape(leaf), free), table)
+        return Freedom((*self.tree[:2], table), (*self.masks[:2], mask))
+
+    def scales(self, sizes: dict[str, float]) -> Float[np.ndarray, " p"]:
+        """One of the sizes for each entry of θ, in its own unit there."""
+        virtual, actuator, table = self.tree
+        scaled = jax.tree.map(lambda leaf: np.full(np.shape(leaf), sizes["other"]), self.tree)
+        robot = eqx.tree_at(
+            lambda v: (v.inertia, v.zero),
+            scaled[0],
+            (np.full(virtual.inertia.shape, sizes["centre"]), np.full(virtual.zero.shape, sizes["zero"])),
+        )
+        driving = jax.tree.map(lambda leaf: _share(np.asarray(leaf, float), sizes["positive"]), actuator)
+        driving = _on_parts(
+            driving,
+            actuator,
+            Delay,
+            lambda mask, part: eqx.tree_at(lambda d: d.raw, mask, _logit(part, sizes["delay"])),
+        )
+        if table is not None:
+            size = jax.tree.map(lambda leaf: np.full(np.shape(leaf), sizes["table"]), table)
+            table = eqx.tree_at(
+                lambda t: t.stiffness, size, np.asarray(float(table.stiffness) * 10 * sizes["positive"])
+            )
+        return np.asarray(parameters.pack((robot, driving, table), self.masks), np.float64)
+
+
+def _share(raw: np.ndarray, share: float) -> np.ndarray:
+    """By how much x moves when the coefficient log(1 + eˣ) moves by a share of itself."""
+    value = np.logaddexp(0.0, raw)
+    return share * value / -np.expm1(-value)
+
+
+def _logit(part: Delay, samples: float) -> np.ndarray:
+    share = 1 / (1 + np.exp(-np.asarray(part.raw, float)))
+    return samples / part.samples / np.maximum(share * (1 - share), 0.02)
+
+
+def _on_parts(tree: Any, actuator: AbstractActuator, kind: type, change: Any) -> Any:
+    """A tree like the actuator, with its parts of a kind changed."""
+    if not isinstance(actuator, Combined):
+        return change(tree, actuator) if isinstance(actuator, kind) else tree
+    parts = [
+        change(mask, part) if isinstance(part, kind) else mask
+        for mask, part in zip(tree.parts, actuator.parts, strict=True)
+    ]
+    return eqx.tree_at(lambda combined: combined.parts, tree, tuple(parts))
+
+
+def freedom(free: Unknowns) -> Freedom:
+    """Of what a fit may learn, what motions under goals can show."""
+    virtual, actuator = free.tree
+    robot_masks, driving = free.masks
+    centre = np.zeros(np.shape(robot_masks.inertia), bool)
+    centre[:, CENTRE] = np.asarray(robot_masks.inertia)[:, CENTRE]
+    robot_masks = eqx.tree_at(lambda v: v.inertia, robot_masks, centre)
+    for kind, leaf in ((Stribeck, "raw_viscous"), (Viscous, "raw")):
+        driving = _on_parts(driving, actuator, kind, partial(_filled, leaf, False))
+        actuator = _on_parts(actuator, actuator, kind, partial(_filled, leaf, raw_of(jnp.zeros(()))))
+    return Freedom((virtual, actuator, None), (robot_masks, driving, None))
+
+
+def _filled(leaf: str, value: Any, tree: Any, part: AbstractActuator) -> Any:
+    """A part, or masks of it, with one leaf all the same."""
+    return eqx.tree_at(lambda each: getattr(each, leaf), tree, np.full(part.num_joints, value))
