@@ -2,21 +2,31 @@
 
     python benchmarks/servo.py so101 [rotation …]    33 motions of an SO-101; every third is predicted
     python benchmarks/servo.py wam [run …]           a Barrett WAM: 8 s of a run are fitted, the rest predicted
+    python benchmarks/servo.py rollout               the SO-101 under its servos, beside MuJoCo's C roll-outs
 
 The data are looked for in the folder that DIFFNEA_DATA names. `--actuator` chooses the model, "auto" included.
 """
 
 import argparse
 import os
+import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import mujoco
 import numpy as np
+from mujoco import rollout
 
 import diffnea as dn
+from diffnea import actuators
 
 SO101, WAM = "servo+stribeck+load+delay", "servo+stribeck+load+lead+delay"
+SAMPLE, INNER = 0.02, 5  # seconds between samples, and steps in each
 FITTED = 8.0  # seconds of a run of the WAM
 
 
@@ -81,9 +91,58 @@ def wam(folder: Path, runs: list[int], actuator: str) -> None:
         row("error", 1e3 * np.sqrt(np.mean((predicted(fit.model, whole) - whole.q)[later] ** 2, axis=0)))
 
 
+def in_mujoco(robot: dn.Robot, model: dn.Model) -> mujoco.MjModel:
+    """The same robot and position servos, with as many steps a sample."""
+    with tempfile.TemporaryDirectory() as folder:
+        dn.save_robot(replace(robot, source=None), Path(folder) / "robot.xml")  # without the jaw, which is locked
+        spec = mujoco.MjSpec.from_file(str(Path(folder) / "robot.xml"))
+    loop = model.actuator.loop
+    assert loop is not None
+    for name, kp, kd in zip(robot.joint_names, loop.stiffness.tolist(), loop.damping.tolist(), strict=True):
+        spec.actuator(name).set_to_position(kp=kp, kv=kd)
+        spec.joint(name).frictionloss = 0.1
+    made = spec.compile()
+    made.opt.timestep, made.opt.integrator = SAMPLE / INNER, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    made.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    return made
+
+
+def rollouts(folder: Path) -> None:
+    """Samples of 20 ms a second of one processor, with five inner steps each; goals are sines."""
+    robot = dn.load_robot(folder / "so101_new_calib.urdf", lock=["gripper"])
+    servo = actuators.Servo.of(np.full(5, 15.0), np.full(5, 0.7), steps=INNER)
+    model = dn.Model(robot, actuators.combine(servo, actuators.Coulomb.of(np.full(5, 0.1))))
+    count, rows = 256, 1000
+    goals = 0.5 * np.sin(np.arange(rows)[:, None] * SAMPLE + np.linspace(0, 6, count)[:, None, None] + np.arange(5))
+    start = goals[:, 0]
+    found = {}
+    for dtype in (np.float64, np.float32):
+        arrays = [jnp.asarray(each, dtype) for each in (start, np.zeros_like(start), goals)]
+        run = partial(dn.rollout, model, *arrays, SAMPLE)
+        found[f"diffnea, {np.dtype(dtype).name}"] = _rate(lambda run=run: run().q.block_until_ready(), count * rows)
+    theirs = in_mujoco(robot, model)
+    data, held = mujoco.MjData(theirs), np.repeat(goals[:8], INNER, axis=1)
+    state = np.zeros((8, mujoco.mj_stateSize(theirs, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
+    state[:, 1:6] = start[:8]
+    found["mujoco.rollout, float64"] = _rate(lambda: rollout.rollout(theirs, data, state, held), 8 * rows)
+    for name, rate in found.items():
+        print(f"{name:26}{rate:12.0f} samples a second, {rate / found['mujoco.rollout, float64']:6.1f} × MuJoCo")
+
+
+def _rate(run: Callable[[], object], samples: int) -> float:
+    """Samples a second of processor time, the best of five."""
+    run()
+    times = []
+    for _ in range(5):
+        begun = time.process_time()
+        run()
+        times.append(time.process_time() - begun)
+    return samples / min(times)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", choices=["so101", "wam"])
+    parser.add_argument("which", choices=["so101", "wam", "rollout"])
     parser.add_argument("parts", nargs="*", type=int, help="rotations of the split, or runs")
     parser.add_argument("--actuator")
     asked = parser.parse_args()
@@ -93,6 +152,8 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     if asked.which == "so101":
         so101(Path(data) / "so101", asked.parts or [0, 1, 2], asked.actuator or SO101)
+    elif asked.which == "rollout":
+        rollouts(Path(data) / "so101")
     else:
         wam(Path(data) / "barrett_wam", asked.parts or [0], asked.actuator or WAM)
 
