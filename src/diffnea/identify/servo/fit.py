@@ -25,7 +25,7 @@ from diffnea.identify.servo.unknowns import Freedom, freedom
 from diffnea.models import Model
 
 # What a fit takes where nothing is said but that inputs are goals.
-AUTO = "servo+stribeck+load+delay"
+AUTO = "servo+coulomb+load+delay"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ FACTORS = np.array([0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 300.0])
 # Numbers that hardly show are damped as if they showed so much of what the others do.
 LEAST_CURVATURE = 1e-3
 # An iteration that lowers the loss by less than this share is the last.
-ENOUGH = 2e-3
+ENOUGH = 5e-4
 # RMS errors are rounded off below this, in rad: a fifth of what encoders of such servos resolve.
 FLOOR = 3e-4
 # How much of the RMS errors' own curvature counts; all of it would leave nothing where one number explains a motion.
