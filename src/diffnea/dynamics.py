@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
@@ -51,9 +52,10 @@ def constrained(
 @jax.custom_jvp
 def _constrained(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
     if _is_deep(robot.tree):
-        return _articulated(robot, q, qd, tau, free)
+        return checkpoint_name(_articulated(robot, q, qd, tau, free), "kept")  # for gradients of roll-outs
     bodies = lumped(robot)
-    return _substitute(robot, factor_mass(robot, q, free, bodies), tau - bias(robot, q, qd, bodies))
+    qdd = _substitute(robot, factor_mass(robot, q, free, bodies), tau - bias(robot, q, qd, bodies))
+    return checkpoint_name(qdd, "kept")
 
 
 @partial(_constrained.defjvp, symbolic_zeros=True)

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffnea.kernels.jax import cache, cpu, cuda, lowering
+from diffnea.kernels.jax import cache, cpu, cuda
 from diffnea.kernels.jax.garbage import without_pauses
 from diffnea.kernels.jax.primitive import call
+from diffnea.kernels.jax.programs import switched_off
 from diffnea.kernels.rules.function import Function, make, opened
 
 
@@ -76,7 +77,7 @@ def _flatten(function: Callable[..., Any], name: str | None, structure, shapes) 
 def backends() -> dict[str, str]:
     """Which code generators are active, and why one is not: `{"cpu": "active", …}`."""
     generators = {"cpu": cpu, "cuda": cuda}
-    if lowering.switched_off():
+    if switched_off():
         return dict.fromkeys(generators, "off: DIFFNEA_KERNELS is set to off")
     reasons = {name: generator.unavailable() for name, generator in generators.items()}
     return {name: f"not available: {reason}" if reason else "active" for name, reason in reasons.items()}

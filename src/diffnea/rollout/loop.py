@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from diffnea import batches
@@ -43,7 +44,7 @@ def advance(step: Step, known: Any) -> Callable[..., State]:
         state = State(*parts)
         q, qd = step(model, state.q, state.qd, u, dt)
         sense = jnp.all(jnp.isfinite(q)) & (jnp.max(jnp.abs(qd)) < ABSURD)  # comparing with NaN gives False
-        alive = jnp.where(sense, state.alive, 0.0)
+        alive = checkpoint_name(jnp.where(sense, state.alive, 0.0), "kept")
         kept = alive > 0
         return State(jnp.where(kept, q, state.q), jnp.where(kept, qd, state.qd), alive, state.sound + alive)
 

@@ -1,8 +1,6 @@
 """From a kernel call to code: a compiled kernel where one can be made, the function through XLA where not."""
 
-import logging
-import os
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,34 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import mlir
 
-from diffnea.kernels.ir.program import IN_LOOP, Program
+from diffnea.kernels.ir.program import IN_LOOP
 from diffnea.kernels.jax import cpu, cuda
 from diffnea.kernels.jax.garbage import without_pauses
 from diffnea.kernels.jax.primitive import kernel_call
-from diffnea.kernels.rules import tracer
-from diffnea.kernels.rules.function import Axes, Function, inlined, portable
-
-log = logging.getLogger("diffnea.kernels")
-
-
-def switched_off() -> bool:
-    """Whether the user said `DIFFNEA_KERNELS=off`."""
-    return os.environ.get("DIFFNEA_KERNELS", "").lower() in ("off", "0", "no", "false")
-
-
-@lru_cache(maxsize=4096)
-def program_of(function: Function) -> Program | None:
-    """The scalar program of a function, or None, with a word in the log on what stands against it."""
-    dtypes = {str(array.dtype) for array in (*function.arguments, *function.results)}
-    if len(dtypes) != 1 or not dtypes <= {"float32", "float64"}:
-        log.debug("a function of %s runs through XLA: kernels take float32 or float64", ", ".join(sorted(dtypes)))
-        return None
-    try:
-        empty = ((),) * len(function.arguments), ((),) * len(function.results)
-        return tracer.program_of(inlined(function, (), *empty))
-    except tracer.Unsupported as reason:
-        log.debug("a function runs through XLA: no scalar form for %s", reason)
-        return None
+from diffnea.kernels.jax.programs import program_of, switched_off
+from diffnea.kernels.rules.function import Axes, Function, portable
 
 
 class Grouping(NamedTuple):
@@ -86,16 +62,28 @@ def _target(backend: Any, function: Function, layout: Any) -> str | None:
     program = program_of(function)
     if program is None:
         return None
-    if any(IN_LOOP in output for output, sums in zip(program.outputs, layout.summed, strict=True) if sums):
-        log.debug("a function runs through XLA: what a scan collects is summed over the samples")
-        return None
     return cpu.target(program, layout, dtype, name) if name else backend.target(program, layout, dtype)
+
+
+def _summed_after(function: Function, given: tuple[Axes, ...]) -> tuple[Axes, ...]:
+    """The axes that results have in the kernel: all of them, where a loop writes what is then summed over samples."""
+    if function.name is not None or all(not axes or axes[-1] for axes in given):
+        return given
+    program = program_of(function)
+    if program is None:
+        return given
+    rows = zip(program.outputs, given, strict=True)
+    return tuple((True,) * len(axes) if IN_LOOP in output and axes and not axes[-1] else axes for output, axes in rows)
 
 
 def _on(backend: Any, *operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:
     """The call as a compiled kernel, if there is one."""
     if switched_off() or backend.unavailable() or not any(map(any, taken)) and batch:
         return portable(*operands, function=function, batch=batch, taken=taken, given=given)
+    if (inside := _summed_after(function, given)) != given:
+        results = _on(backend, *operands, function=function, batch=batch, taken=taken, given=inside)
+        missing = (tuple(k for k in range(len(b)) if b[k] and not a[k]) for a, b in zip(given, inside, strict=True))
+        return [jnp.sum(result, axes) if axes else result for result, axes in zip(results, missing, strict=True)]
     summed = tuple(bool(axes) and not axes[-1] for axes in given)
     layout = backend.Layout(varying=tuple(bool(axes) and axes[-1] for axes in taken), summed=summed)
     with without_pauses():

@@ -5,6 +5,8 @@ axis, `jvp` calls the function's tangent, transposing calls its adjoint, with su
 have; each of these is traced and compiled as a kernel of its own. Where no kernel can be made, XLA runs the function.
 """
 
+import contextlib
+import inspect
 from functools import lru_cache, partial
 from typing import Any
 
@@ -14,16 +16,21 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from diffnea.kernels.rules.function import Function, sample_shape
+from diffnea.kernels.jax.programs import can_be_kernel, switched_off
+from diffnea.kernels.rules.function import Axes, Function, sample_shape
+from diffnea.kernels.rules.tape import Flags, Tape, tape_of
 
 
 @lru_cache(maxsize=4096)
-def _tangent(function: Function, moved: tuple[bool, ...]) -> Function:
-    """`(arguments, tangents of those that move) → tangents of the results`, linear in the tangents."""
+def _tangent(function: Function, moved: Flags, kept: tuple[jax.ShapeDtypeStruct, ...] = ()) -> Function:
+    """`(arguments, tangents of those that move) → tangents of the results`, linear in the tangents.
+
+    What is kept for its adjoint stands between the two.
+    """
     count = len(function.arguments)
 
     def call(*operands):
-        primals, tangents = operands[:count], iter(operands[count:])
+        primals, tangents = operands[:count], operands[count + len(kept) :]
         free = [primal for primal, moves in zip(primals, moved, strict=True) if moves]
 
         def of_free(*given):
@@ -33,8 +40,11 @@ def _tangent(function: Function, moved: tuple[bool, ...]) -> Function:
         return jax.jvp(of_free, free, list(tangents))[1]
 
     moving = [argument for argument, moves in zip(function.arguments, moved, strict=True) if moves]
-    name = function.named("tangent", moved)
-    return Function(call, (*function.arguments, *moving), function.results, len(moving), name=name)
+    name = None if kept else function.named("tangent", moved)
+    origin = (function, moved, len(kept))
+    return Function(
+        call, (*function.arguments, *kept, *moving), function.results, len(moving), name=name, tangent_of=origin
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -78,7 +88,8 @@ def _abstract_eval(*_, function: Function, batch, taken, given):
 
 @kernel_call.def_impl
 def _impl(*operands, **params):
-    return _jitted(tuple(sorted(params.items())))(*operands)
+    with jax.disable_jit(False):  # there is no other way to run a kernel
+        return _jitted(tuple(sorted(params.items())))(*operands)
 
 
 @lru_cache(maxsize=4096)
@@ -108,6 +119,8 @@ def _jvp(primals, tangents, *, function: Function, batch, taken, given):
 
 def _transpose(cotangents, *operands, function: Function, batch, taken, given):
     wanted = tuple(ad.is_undefined_primal(operand) for operand in operands)
+    if function.tangent_of is not None and (tape := _tape(*function.tangent_of[:2])) is not None:
+        return _pull(tape, cotangents, operands, wanted, function, batch, taken)
     has = tuple(type(cotangent) is not ad.Zero for cotangent in cotangents)
     pulled = [ad.instantiate_zeros(c) for c, there in zip(cotangents, has, strict=True) if there]
     held = [operand for operand, want in zip(operands, wanted, strict=True) if not want]
@@ -127,6 +140,84 @@ def _transpose(cotangents, *operands, function: Function, batch, taken, given):
     return [next(found) if want else None for want in wanted]
 
 
+# Functions with loops ------------------------------------------------------------------------------------------------
+
+
+def _tape(function: Function, moved: Flags) -> Tape | None:
+    """Two passes for the gradient of a function with a loop, if both can be kernels; one found by name has no loop."""
+    return None if switched_off() or function.name is not None else _checked_tape(function, moved)
+
+
+@lru_cache(maxsize=4096)
+def _checked_tape(function: Function, moved: Flags) -> Tape | None:
+    tape = tape_of(function, moved)
+    return tape if tape is not None and can_be_kernel(tape.forward) and can_be_kernel(tape.pull) else None
+
+
+def _keep(tape: Tape, operands, batch, taken, given: tuple[Axes, ...]) -> tuple[list[Any], list[Any]]:
+    """The results of a function with loops, and what is kept for its gradient."""
+    everywhere = (True,) * len(batch)
+    besides = (everywhere,) * (len(tape.forward.results) - len(given))
+    found = kernel_call.bind(*operands, function=tape.forward, batch=batch, taken=taken, given=(*given, *besides))
+    return found[: len(given)], [found[k] for k in tape.sources]
+
+
+def _pull(tape: Tape, cotangents, operands, wanted: Flags, tangent: Function, batch, taken) -> list[Any]:
+    """The transpose of a tangent: the backward pass, after a forward one if nothing was kept."""
+    assert tangent.tangent_of is not None
+    function, moved, num_kept = tangent.tangent_of
+    count, everywhere = len(function.arguments), (True,) * len(batch)
+    primals, kept = list(operands[:count]), list(operands[count : count + num_kept])
+    if not num_kept:
+        _, kept = _keep(tape, primals, batch, taken[:count], (everywhere,) * len(function.results))
+    active = [ad.instantiate_zeros(c) for c, moves in zip(cotangents, tape.active, strict=True) if moves]
+    moving = tuple(axes for axes, moves in zip(taken, moved, strict=False) if moves)
+    found = kernel_call.bind(
+        *primals,
+        *kept,
+        *active,
+        function=tape.pull,
+        batch=batch,
+        taken=(*taken[:count], *(everywhere,) * (len(kept) + len(active))),
+        given=moving,
+    )
+    linear = zip(found, wanted[count + num_kept :], strict=True)
+    return [None] * (count + num_kept) + [one if want else None for one, want in linear]
+
+
+def _linearize(moves, primals, params: dict[str, Any], tape: Tape):
+    """Results, which of them move, what is kept, and the tangent by that: what JAX asks for a gradient."""
+    function, batch, taken, given = (params[name] for name in ("function", "batch", "taken", "given"))
+    results, kept = _keep(tape, primals, batch, taken, given)
+    shapes = tuple(tape.forward.results[k] for k in tape.sources)
+    tangent, everywhere = _tangent(function, tuple(moves), shapes), (True,) * len(batch)
+    axes = (*taken, *(everywhere,) * len(kept), *(a for a, m in zip(taken, moves, strict=True) if m))
+
+    def push(residuals, *tangents):
+        moving = [ad.instantiate_zeros(one) for one, m in zip(tangents, moves, strict=True) if m]
+        pushed = kernel_call.bind(*residuals, *moving, function=tangent, batch=batch, taken=axes, given=given)
+        zeros = (ad.Zero(ShapedArray(one.shape, one.dtype)) for one in results)
+        return [one if m else zero for one, zero, m in zip(pushed, zeros, tape.active, strict=True)]
+
+    return results, list(tape.active), [*primals, *kept], push
+
+
+def _register_linearization() -> None:
+    """With JAX's own name for it, which is not public: without it gradients take one forward pass more."""
+    from jax._src.interpreters import ad as inner
+
+    def rule(is_vjp, moves, *primals, **params):
+        tape = _tape(params["function"], tuple(moves))
+        if tape is None or any(not all(axes) for axes in params["given"]):
+            return inner.fallback_linearize_rule(kernel_call, is_vjp, moves, *primals, **params)
+        return _linearize(moves, primals, params, tape)
+
+    if next(iter(inspect.signature(inner.fallback_linearize_rule).parameters.values())).name == "_prim":
+        inner.primitive_linearizations[kernel_call] = rule
+
+
+with contextlib.suppress(ImportError, AttributeError):
+    _register_linearization()
 batching.primitive_batchers[kernel_call] = _batch
 ad.primitive_jvps[kernel_call] = _jvp
 ad.primitive_transposes[kernel_call] = _transpose

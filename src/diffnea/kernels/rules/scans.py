@@ -9,27 +9,28 @@ from diffnea.kernels.ir.program import Unfit
 from diffnea.kernels.rules.function import inlined
 from diffnea.kernels.rules.tracer import Operand, Steps, Symbols, Tracer, Unsupported, alike, move, rule
 
-# Numbers computed in all steps: below the first a scan is always unrolled, above the second never.
+# Numbers computed in all steps: below the first a scan is always unrolled, above the second never. One of few steps
+# gains little as a loop, only shorter code: then both are ten times as much.
 LONG = 4_000
 TOO_LONG = 40_000
+FEW = 8
 
 
 @rule("scan")
 def _scan(tracer: Tracer, *operands: Operand, jaxpr: ClosedJaxpr, length: int, reverse: bool, **params: Any):
     if not length:
         raise Unsupported("scan of no steps")
-    num_consts, num_carry = _counts(params)
+    num_consts, num_carry = scan_counts(params)
     consts, carry = list(operands[:num_consts]), list(operands[num_consts : num_consts + num_carry])
     rows = list(operands[num_consts + num_carry :])
-    size = length * _size(jaxpr.jaxpr)
-    if size > LONG and not tracer.no_loops and length > 1:
+    if is_long({"jaxpr": jaxpr, "length": length}) and not tracer.no_loops:
         return _loop(tracer, jaxpr, consts, carry, rows, length, reverse)
-    if size > TOO_LONG:
+    if length * _size(jaxpr.jaxpr) > TOO_LONG * (10 if length <= FEW else 1):
         raise Unsupported(tracer.no_loops or "a scan that is too long")
     return _unroll(tracer, jaxpr, consts, carry, rows, range(length)[:: -1 if reverse else 1])
 
 
-def _counts(params: dict[str, Any]) -> tuple[int, int]:
+def scan_counts(params: dict[str, Any]) -> tuple[int, int]:
     """How many operands are constants and how many are carried; from JAX 0.12 on, by the tree they form."""
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
@@ -37,8 +38,25 @@ def _counts(params: dict[str, Any]) -> tuple[int, int]:
     return len(consts), len(carry)
 
 
+def is_long(params: dict[str, Any]) -> bool:
+    """Whether a scan stays a loop."""
+    length = params["length"]
+    return length > 1 and length * _size(params["jaxpr"].jaxpr) > LONG * (10 if length <= FEW else 1)
+
+
+_sizes: dict[int, tuple[Jaxpr, int]] = {}
+
+
 def _size(jaxpr: Jaxpr) -> int:
     """About how many numbers are computed."""
+    if id(jaxpr) not in _sizes:
+        if len(_sizes) > 10_000:
+            _sizes.clear()
+        _sizes[id(jaxpr)] = jaxpr, _count(jaxpr)
+    return _sizes[id(jaxpr)][1]
+
+
+def _count(jaxpr: Jaxpr) -> int:
     total = 0
     for equation in jaxpr.eqns:
         inner = [inlined(**equation.params)] if equation.primitive.name == "diffnea_kernel" else []

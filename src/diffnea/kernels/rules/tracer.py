@@ -199,8 +199,8 @@ def _call(tracer: Tracer, *operands: Operand, **params: Any):
     return tracer.run(params["jaxpr"] if "jaxpr" in params else params["call_jaxpr"], operands)
 
 
-@rule("stop_gradient")
-def _stop_gradient(_tracer: Tracer, *operands: Operand, **_: Any):
+@rule("stop_gradient", "name")
+def _identity(_tracer: Tracer, *operands: Operand, **_: Any):
     return operands[0]
 
 

@@ -1,0 +1,38 @@
+"""The scalar program of a function, made once; or why there is none."""
+
+import logging
+import os
+from functools import lru_cache
+
+from diffnea.kernels.ir.program import Program
+from diffnea.kernels.jax.garbage import without_pauses
+from diffnea.kernels.rules import tracer
+from diffnea.kernels.rules.function import Function, inlined
+
+log = logging.getLogger("diffnea.kernels")
+
+
+def switched_off() -> bool:
+    """Whether the user said `DIFFNEA_KERNELS=off`."""
+    return os.environ.get("DIFFNEA_KERNELS", "").lower() in ("off", "0", "no", "false")
+
+
+@lru_cache(maxsize=4096)
+def program_of(function: Function) -> Program | None:
+    """The scalar program of a function, or None, with a word in the log on what stands against it."""
+    dtypes = {str(array.dtype) for array in (*function.arguments, *function.results)}
+    if len(dtypes) != 1 or not dtypes <= {"float32", "float64"}:
+        log.debug("a function of %s runs through XLA: kernels take float32 or float64", ", ".join(sorted(dtypes)))
+        return None
+    try:
+        empty = ((),) * len(function.arguments), ((),) * len(function.results)
+        return tracer.program_of(inlined(function, (), *empty))
+    except tracer.Unsupported as reason:
+        log.debug("a function runs through XLA: no scalar form for %s", reason)
+        return None
+
+
+def can_be_kernel(function: Function) -> bool:
+    """Whether there is a program for it."""
+    with without_pauses():
+        return program_of(function) is not None
