@@ -140,8 +140,7 @@ def uncertainty(
     reach = options.trusted_memories * found.memory if found.memory > 1 else 1.0
     steady = _stationary(orthogonal, noisy, joint, sample, segment, reach)
     slow, steady = (back @ each @ back.T for each in (meat * taken, steady))
-    # Of two estimates the larger: what their own noise would add to the quantile is in it already.
-    return Uncertainty(slow, steady, np.inf, back)
+    return Uncertainty(slow, steady, degrees, back)
 
 
 def _slow(scores, sample, segment, memory: float, options: DetermineOptions) -> tuple[np.ndarray, float]:
