@@ -5,8 +5,6 @@ axis, `jvp` calls the function's tangent, transposing calls its adjoint, with su
 have; each of these is traced and compiled as a kernel of its own. Where no kernel can be made, XLA runs the function.
 """
 
-import contextlib
-import inspect
 from functools import lru_cache, partial
 from typing import Any
 
@@ -203,7 +201,8 @@ def _linearize(moves, primals, params: dict[str, Any], tape: Tape):
 
 
 def _register_linearization() -> None:
-    """With JAX's own name for it, which is not public: without it gradients take one forward pass more."""
+    """By JAX's own interface, which is not public and was another before and after: elsewhere `_transpose` serves, and
+    gradients take one forward pass more."""
     from jax._src.interpreters import ad as inner
 
     def rule(is_vjp, moves, *primals, **params):
@@ -212,11 +211,10 @@ def _register_linearization() -> None:
             return inner.fallback_linearize_rule(kernel_call, is_vjp, moves, *primals, **params)
         return _linearize(moves, primals, params, tape)
 
-    if next(iter(inspect.signature(inner.fallback_linearize_rule).parameters.values())).name == "_prim":
-        inner.primitive_linearizations[kernel_call] = rule
+    inner.primitive_linearizations[kernel_call] = rule
 
 
-with contextlib.suppress(ImportError, AttributeError):
+if jax.__version_info__[:2] == (0, 10):
     _register_linearization()
 batching.primitive_batchers[kernel_call] = _batch
 ad.primitive_jvps[kernel_call] = _jvp
