@@ -358,7 +358,7 @@ def test_notes_of_what_is_unknown_have_codes_and_sentences(cartpole_found):
 def _panda() -> dn.Robot:
     path = next(Path(str(file.locate())) for file in files("example-robot-data") or () if file.name == "panda.urdf")
     with pytest.warns(UserWarning, match="treated as independent"):
-        return dn.load_robot(path)
+        return dn.load_robot(path, couplings=False)
 
 
 def _pinocchio_rank(robot: dn.Robot) -> int:

@@ -29,11 +29,11 @@ def _load(path: Path) -> tuple[dn.Robot, str]:
             "ignore", "(?s).*(treated as independent|no mass moves|no body has|read as none|left over|before <)"
         )
         try:
-            return dn.load_robot(path), "loaded"
+            return dn.load_robot(path, couplings=False), "loaded"
         except dn.RobotFileError as error:
             if "allow_unphysical" not in str(error):
                 raise
-            return dn.load_robot(path, allow_unphysical=True), "loaded with allow_unphysical"
+            return dn.load_robot(path, couplings=False, allow_unphysical=True), "loaded with allow_unphysical"
 
 
 class _Witness:

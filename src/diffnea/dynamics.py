@@ -14,7 +14,16 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
-from diffnea.joints import joint_frames, joint_motions, joint_twists, row_bodies, row_numbers
+from diffnea.coupled import whole
+from diffnea.joints import (
+    joint_frames,
+    joint_motions,
+    joint_twists,
+    row_bodies,
+    row_numbers,
+    spring_energy,
+    spring_torques,
+)
 from diffnea.lumping import lumped
 from diffnea.manifold import displace, parts
 from diffnea.robot import Robot, Tree
@@ -51,6 +60,8 @@ def constrained(
 
 @jax.custom_jvp
 def _constrained(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
+    if robot.couplings is not None:
+        return _dense(robot, q, free, tau - bias(robot, q, qd))
     if _is_deep(robot.tree):
         return checkpoint_name(_articulated(robot, q, qd, tau, free), "kept")  # for gradients of roll-outs
     bodies = lumped(robot)
@@ -85,14 +96,24 @@ def solve_mass(
 ) -> Float[Array, " n"]:
     """`M(q)⁻¹ τ`; with joints locked, the same among those that are `free`, and zero for the others."""
     free = jnp.ones_like(tau) if free is None else free
-    rest, still = replace(robot, gravity=jnp.zeros_like(robot.gravity)), jnp.zeros_like(tau)
+    rest, still = replace(robot, gravity=jnp.zeros_like(robot.gravity), springs=None), jnp.zeros_like(tau)
 
     def solve(_, tau):
+        if robot.couplings is not None:
+            return _dense(robot, q, free, tau)
         if _is_deep(robot.tree):
             return _articulated(rest, q, still, tau, free)
         return _substitute(robot, factor_mass(robot, q, free, lumped(robot)), tau)
 
     return jax.lax.custom_linear_solve(lambda qdd: free * rnea(rest, q, still, free * qdd), tau, solve, symmetric=True)
+
+
+def _dense(robot: Robot, q, free, tau) -> Float[Array, " n"]:
+    """`M(q)⁻¹ τ` among joints that are free, for mass matrices without the tree's zeros."""
+    M = crba(robot, q) * free[:, None] * free[None, :] + jnp.diag(1 - free)
+    factor = jax.lax.linalg.cholesky(M, symmetrize_input=False)
+    half = jax.lax.linalg.triangular_solve(factor, (free * tau)[:, None], left_side=True, lower=True)
+    return jax.lax.linalg.triangular_solve(factor, half, left_side=True, lower=True, transpose_a=True)[:, 0]
 
 
 class Factors(NamedTuple):
@@ -167,12 +188,15 @@ def _is_deep(tree: Tree) -> bool:
 @jax.custom_jvp
 def aba(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
     """Forward dynamics by the articulated body algorithm, as the paper has it; `forward` uses it for deep trees."""
+    if robot.couplings is not None:
+        return forward(robot, q, qd, tau)
     return _articulated(robot, q, qd, tau, jnp.ones_like(qd))
 
 
 def _articulated(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
     """The articulated body algorithm, with joints locked where `free` is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
+    tau = tau if robot.springs is None else tau - spring_torques(robot, q)
     still = jnp.zeros(6, q.dtype)
     tree, nothing = robot.tree.rows, (jnp.zeros((6, 6), q.dtype), still)
     bodies, armature = row_bodies(robot, robot.inertia), row_numbers(robot, robot.armature)
@@ -233,6 +257,9 @@ def rnea(
 
     Here `a_i` is how the link's origin accelerates in space; a point at r of the link accelerates by `a_i + W_i r`.
     """
+    if robot.couplings is not None:
+        full = whole(robot, q)  # τ_y = Gᵀ τ
+        return full.G.T @ rnea(full.robot, full.q, full.velocities(qd), full.accelerations(qd, qdd), bodies)
     T, s, tree = joint_frames(robot, q), joint_twists(robot), robot.tree.rows
     still, bodies = jnp.zeros(3, q.dtype), row_bodies(robot, robot.inertia.moments if bodies is None else bodies)
     base = still, still, base_acceleration(robot)[:3]
@@ -240,7 +267,8 @@ def rnea(
         f = tree.from_root(_move, base, T, s, bodies, qd, qdd)
     else:
         f = tree.from_root(_move_row, base, T, s, joint_motions(robot, s, qd), bodies, qd, qdd)
-    return tree.from_leaves(_collect, jnp.zeros(6, q.dtype), T, s, f) + row_numbers(robot, robot.armature) * qdd
+    tau = tree.from_leaves(_collect, jnp.zeros(6, q.dtype), T, s, f) + row_numbers(robot, robot.armature) * qdd
+    return tau if robot.springs is None else tau + spring_torques(robot, q)
 
 
 @jax.jit
@@ -290,6 +318,9 @@ def _inertial_wrench(body: Moments, a, W) -> Float[Array, "6"]:
 
 def crba(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "n n"]:
     """The mass matrix by the composite rigid body algorithm, rotors included."""
+    if robot.couplings is not None:
+        full = whole(robot, q)  # M_y = Gᵀ M G
+        return full.G.T @ crba(full.robot, full.q) @ full.G
     rows = composite_rows(robot, q)
     return rows + rows.T + jnp.diag(row_numbers(robot, robot.armature) - jnp.diagonal(rows))
 
@@ -311,6 +342,10 @@ def _compose(children, X, s, body, unit):
 
 def link_poses(robot: Robot, q: Float[Array, " nq"]) -> Transform:
     """Each link's frame in the world (the frame at its joint)."""
+
+    if robot.couplings is not None:
+        full = whole(robot, q)
+        return link_poses(full.robot, full.q)
 
     def place(T_world_parent, T_parent_link):
         T_world_link = T_world_parent @ T_parent_link
@@ -337,7 +372,10 @@ class Energy(NamedTuple):
 
 
 def energies(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Energy:
-    """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`."""
+    """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`, with what springs store."""
+    if robot.couplings is not None:
+        full = whole(robot, q)
+        return energies(full.robot, full.q, full.velocities(qd))
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
 
     def move(v_parent, X, s, inertia, qd):
@@ -348,7 +386,8 @@ def energies(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> En
     pose, inertia = link_poses(robot, q), robot.inertia
     moments = inertia.mass[:, None] * pose.translation + jax.vmap(jnp.matmul)(pose.rotation, inertia.first_moment)
     kinetic = (jnp.sum(twice) + jnp.sum(row_numbers(robot, robot.armature) * qd**2)) / 2
-    return Energy(kinetic, -jnp.sum(moments @ robot.gravity))
+    potential = -jnp.sum(moments @ robot.gravity)
+    return Energy(kinetic, potential if robot.springs is None else potential + spring_energy(robot, q))
 
 
 def rnea_jacobian(
@@ -358,7 +397,8 @@ def rnea_jacobian(
 
     def torque(parameters):
         inertia = Inertia.from_parameters(parameters.reshape(-1, 10))
-        return rnea(replace(robot, inertia=inertia, armature=jnp.zeros_like(robot.armature)), q, qd, qdd)
+        bare = replace(robot, inertia=inertia, armature=jnp.zeros_like(robot.armature), springs=None)
+        return rnea(bare, q, qd, qdd)
 
     return jax.jacfwd(torque)(robot.inertia.parameters.reshape(-1))
 
@@ -369,16 +409,14 @@ def christoffel(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"]) ->
     mass_rate = jax.jvp(lambda step: crba(robot, displace(robot, q, step)), (still,), (qd,))[1]
     momentum_slope = jax.jacfwd(lambda step: crba(robot, displace(robot, q, step)) @ qd)(still)
     C = (mass_rate + momentum_slope - momentum_slope.T) / 2
-    if robot.tree.simple:
-        return C
-    return C + _turning_axes(robot, crba(robot, q) @ qd - row_numbers(robot, robot.armature) * qd)
+    return C if robot.tree.simple else C + _turning_axes(robot, crba(robot, q) @ qd, qd)
 
 
-def _turning_axes(robot: Robot, momentum: Float[Array, " n"]) -> Float[Array, "n n"]:
+def _turning_axes(robot: Robot, momentum: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, "n n"]:
     """What is added where a joint's axes turn with its link: `[0, −[P]; −[P], −[L]]` of its momenta, skew itself."""
     found = jnp.zeros((len(momentum), len(momentum)), momentum.dtype)
-    for kind, _, place in parts(robot):
-        p = momentum[place]
+    for kind, _, place, link in parts(robot):
+        p = momentum[place] - robot.armature[link] * qd[place]  # rotors do not turn with the link
         if kind == "ball":
             found = found.at[place, place].set(-skew(p))
         elif kind == "free":

@@ -10,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float, Real
 
 from diffnea import batches, dynamics
 from diffnea.arrays import Rows, numbers
+from diffnea.coupled import whole
 from diffnea.formats import link_frames
 from diffnea.joints import joint_frames, joint_twists
 from diffnea.robot import Robot, nameless
@@ -108,6 +109,9 @@ def _jacobian(
 
 def _twist_columns(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "links 6 n"]:
     """`v_i = V_i q̇` in each link's own frame: `V_i = X_i V_λ + s_i e_iᵀ`."""
+    if robot.couplings is not None:
+        full = whole(robot, q)
+        return _twist_columns(full.robot, full.q) @ full.G
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
 
     def move(V_parent, X, s, own):

@@ -118,3 +118,24 @@ def _twist_places(robot: Robot) -> np.ndarray:
     for i, (first, last) in enumerate(_spans(robot)):
         places += [order.index(i)] if i in order else range(len(order) + 6 - (last - first), len(order) + 6)
     return np.array(places, np.int32)
+
+
+def spring_torques(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, " n"]:
+    """`k (q − rest)`: what holds springs where they are, at the rows of joints that have one."""
+    assert robot.springs is not None
+    pulls, single = _pulls(robot, q), robot.tree.layout.single
+    places = np.full(robot.num_velocities, len(single), np.int32)
+    places[np.array(robot.tree.layout.first_velocity, int)[single]] = np.arange(len(single))
+    return jnp.concatenate([robot.springs.stiffness[single] * pulls, jnp.zeros(1, q.dtype)])[places]
+
+
+def spring_energy(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, ""]:
+    """`½ Σ k (q − rest)²`."""
+    assert robot.springs is not None
+    return jnp.sum(robot.springs.stiffness[robot.tree.layout.single] * _pulls(robot, q) ** 2) / 2
+
+
+def _pulls(robot: Robot, q: Array) -> Array:
+    layout = robot.tree.layout
+    assert robot.springs is not None
+    return q[np.array(layout.first_position, np.int32)[layout.single]] - robot.springs.rest[layout.single]

@@ -28,20 +28,24 @@ _CONJUGATE = np.array([1.0, -1.0, -1.0, -1.0])
 
 
 class Part(NamedTuple):
-    """A joint's place in q and q̇: its kind (free, ball or single) and where its numbers begin and end."""
+    """A joint's place in q and q̇: its kind (free, ball or single), where its numbers begin and end, and its link."""
 
     kind: str
     q: slice
     v: slice
+    link: int
 
 
 def parts(robot: Robot) -> list[Part]:
-    """Every joint's place, in order."""
-    found, layout = [], robot.tree.layout
-    for kind, at, start in zip(robot.tree.kinds, layout.first_position, layout.first_velocity, strict=True):
+    """Every joint's place, in order; those that follow others have none."""
+    found, at, start = [], 0, 0
+    for link, kind in enumerate(robot.tree.kinds):
+        if link in robot.followers:
+            continue
         kind = kind if kind in ("free", "ball") else "single"
         q, v = {"free": (7, 6), "ball": (4, 3), "single": (1, 1)}[kind]
-        found.append(Part(kind, slice(at, at + q), slice(start, start + v)))
+        found.append(Part(kind, slice(at, at + q), slice(start, start + v), link))
+        at, start = at + q, start + v
     return found
 
 
@@ -82,14 +86,14 @@ def _rate(kind: str, step: Array, v: Array) -> Array:
 def neutral(robot: Robot) -> Float[Array, " nq"]:
     """Every joint at zero, and free links where the robot's file has them."""
     found, dtype = [], robot.axis.dtype
-    for i, part in enumerate(parts(robot)):
+    for part in parts(robot):
         if part.kind == "single":
             found.append(np.zeros(1))
         elif part.kind == "ball":
             found.append(np.eye(4)[0])
         else:
-            rotation = np.asarray(robot.placement.rotation[i], float)
-            found += [np.asarray(robot.placement.translation[i], float), quaternion_of(rotation)]
+            rotation = np.asarray(robot.placement.rotation[part.link], float)
+            found += [np.asarray(robot.placement.translation[part.link], float), quaternion_of(rotation)]
     return jnp.asarray(np.concatenate([*found, np.zeros(0)]), dtype)
 
 

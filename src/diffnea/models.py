@@ -188,7 +188,7 @@ class Model(AbstractModel):
     @property
     def forces(self) -> AbstractActuator:
         """The actuator as q and q̇ of the whole robot ask for it, balls and free links included."""
-        return on_joints(self.actuator, self.robot.tree)
+        return on_joints(self.actuator, self.robot)
 
     def displace(self, q: Float[Array, " nq"], step: Float[Array, " n"]) -> Float[Array, " nq"]:
         return manifold.displace(self.robot, q, step)
@@ -338,8 +338,8 @@ def command(
     model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"], qdd: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """The command of one sample that brings the torques of a motion, joint by joint (Newton's method)."""
-    layout = model.robot.tree.layout
-    driven = np.array(layout.first_velocity, np.int32)[layout.single]  # all of q̇ but balls and free links
+    single = [part.v.start for part in manifold.parts(model.robot) if part.kind == "single"]
+    driven = np.array(single, np.int32)  # all of q̇ but balls and free links
     wanted, u = inverse(model, q, qd, qdd)[driven], jnp.zeros(model.num_joints, q.dtype)
     for _ in range(NEWTON_STEPS):
         torque, slope = jax.jvp(lambda u: torques(model, q, qd, u)[driven], (u,), (jnp.ones_like(u),))

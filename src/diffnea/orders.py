@@ -5,12 +5,15 @@ velocities; quaternions are x y z w there, joints that turn without end are a co
 in an order of its own.
 """
 
+from dataclasses import replace
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import ArrayLike, Real
 
 from diffnea.arrays import Rows
+from diffnea.coupled import whole
 from diffnea.manifold import Part, parts
 from diffnea.robot import Robot
 
@@ -21,8 +24,8 @@ def to_mujoco(
     robot: Robot, q: Real[ArrayLike, "*batch nq"] | Rows, qd: Real[ArrayLike, "*batch n"] | Rows | None = None
 ) -> np.ndarray | Pair:
     """`qpos` of MuJoCo's model of the robot's file; with `qd` a pair, `qpos` and `qvel`."""
-    place = np.array(q, float)
-    return place if qd is None else (place, _turned(robot, place, np.array(qd, float), outwards=True))
+    robot, place, speed = _all(robot, q, qd)
+    return place if speed is None else (place, _turned(robot, place, speed, outwards=True))
 
 
 def from_mujoco(
@@ -30,7 +33,10 @@ def from_mujoco(
 ) -> np.ndarray | Pair:
     """`q` of MuJoCo's `qpos`; with `qvel` a pair, `q` and `qd`."""
     place = np.array(qpos, float)
-    return place if qvel is None else (place, _turned(robot, place, np.array(qvel, float), outwards=False))
+    every = replace(robot, couplings=None)
+    if qvel is None:
+        return _leading(robot, place)
+    return _leading(robot, place, _turned(every, place, np.array(qvel, float), outwards=False))
 
 
 def to_pinocchio(
@@ -45,7 +51,8 @@ def to_pinocchio(
     `model` is a `pinocchio.Model`, whose joints are found by name; without one joints keep the robot's order, and all
     that turn are angles.
     """
-    ours, place = _entries(robot, model), np.asarray(q, float)
+    robot, place, speed = (robot, np.array(q, float), qd) if _reduced(robot, model) else _all(robot, q, qd)
+    ours = _entries(robot, model)
     there = np.zeros((*place.shape[:-1], robot.num_positions if model is None else model.nq))
     for part, at, width, _ in ours:
         own = place[..., part.q]
@@ -53,9 +60,9 @@ def to_pinocchio(
             there[..., at : at + width] = own if width == 1 else np.concatenate([np.cos(own), np.sin(own)], axis=-1)
         else:
             there[..., at : at + width] = np.concatenate([own[..., :-4], own[..., -3:], own[..., -4:-3]], axis=-1)
-    if qd is None:
+    if speed is None:
         return there
-    speed = np.asarray(qd, float)
+    speed = np.asarray(speed, float)
     moving = np.zeros((*speed.shape[:-1], robot.num_velocities if model is None else model.nv))
     for part, _, _, at in ours:
         moving[..., at : at + part.v.stop - part.v.start] = speed[..., part.v]
@@ -70,6 +77,10 @@ def from_pinocchio(
     model: Any = None,
 ) -> np.ndarray | Pair:
     """`q` of Pinocchio's `q`; with `v` a pair, `q` and `qd`. Angles of cosine and sine are between −π and π."""
+    whole_robot = robot if _reduced(robot, model) else replace(robot, couplings=None)
+    if whole_robot is not robot:
+        found = from_pinocchio(whole_robot, q, v, model=model)
+        return _leading(robot, *found) if isinstance(found, tuple) else _leading(robot, found)
     ours, place = _entries(robot, model), np.asarray(q, float)
     here = np.zeros((*place.shape[:-1], robot.num_positions))
     for part, at, width, _ in ours:
@@ -85,6 +96,34 @@ def from_pinocchio(
     for part, _, _, at in ours:
         moving[..., part.v] = speed[..., at : at + part.v.stop - part.v.start]
     return here, moving
+
+
+def _reduced(robot: Robot, model: Any) -> bool:
+    """Whether Pinocchio's model has joints that follow others out of its q, as ours does."""
+    return robot.couplings is None or (model is not None and model.nv == robot.num_velocities)
+
+
+def _all(robot: Robot, q: Any, qd: Any) -> tuple[Robot, np.ndarray, np.ndarray | None]:
+    """The robot with all joints independent, its q and q̇ with those of followers."""
+    place, speed = np.array(q, float), None if qd is None else np.array(qd, float)
+    if robot.couplings is None:
+        return robot, place, speed
+    shape = place.shape[:-1]
+    full = [whole(robot, jnp.asarray(row)) for row in place.reshape(-1, place.shape[-1])]
+    every = np.array([one.q for one in full]).reshape(*shape, -1)
+    if speed is not None:
+        rows = speed.reshape(-1, speed.shape[-1])
+        moving = [np.asarray(one.G, float) @ row for one, row in zip(full, rows, strict=True)]
+        speed = np.array(moving).reshape(*shape, -1)
+    return replace(robot, couplings=None), every, speed
+
+
+def _leading(robot: Robot, q: np.ndarray, qd: np.ndarray | None = None) -> np.ndarray | Pair:
+    """Of all joints' q and q̇ those that lead."""
+    every = {part.link: part for part in parts(replace(robot, couplings=None))}
+    own = [every[part.link] for part in parts(robot)]
+    place = np.concatenate([q[..., part.q] for part in own], axis=-1)
+    return place if qd is None else (place, np.concatenate([qd[..., part.v] for part in own], axis=-1))
 
 
 def _entries(robot: Robot, model: Any) -> list[tuple[Part, int, int, int]]:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from diffnea.errors import DiffneaError
 from diffnea.spatial import Inertia, Transform
+from diffnea.ties import Couplings, Springs
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic")
 # Joints of several velocities, each a row of the tree: how a free base and a ball move, in the link's own axes.
@@ -219,6 +220,7 @@ class Source:
     text: bytes
     locked: tuple[tuple[str, float], ...] = ()  # joints that are held still, and where
     floated: bool = False  # whether the file's root was set free
+    coupled: bool = True  # whether joints that follow others do
 
 
 class Robot(eqx.Module):
@@ -240,6 +242,8 @@ class Robot(eqx.Module):
     limits: Limits
     frame_offset: Float[Array, "n 3"]
     gravity: Float[Array, "3"]
+    couplings: Couplings | None = None  # joints that follow others; these are not in q
+    springs: Springs | None = None
     name: str = eqx.field(static=True, default="robot")
     source: Source | None = eqx.field(static=True, default=None, repr=False)
 
@@ -256,12 +260,22 @@ class Robot(eqx.Module):
     @property
     def num_positions(self) -> int:
         """How long q is: a coordinate a joint, four for a ball (w x y z), seven for a free link (x y z, w x y z)."""
-        return self.tree.layout.num_positions
+        return self.tree.layout.num_positions - len(self.followers)
 
     @property
     def num_velocities(self) -> int:
         """How long qd is: one a joint, three for a ball, six for a free link (linear, angular in its own frame)."""
-        return self.tree.layout.num_velocities
+        return self.tree.layout.num_velocities - len(self.followers)
+
+    @property
+    def followers(self) -> tuple[int, ...]:
+        """Links whose joints follow others."""
+        return () if self.couplings is None else self.couplings.followers
+
+    @property
+    def joint_links(self) -> np.ndarray:
+        """The links of `joint_names`."""
+        return np.setdiff1d(self.tree.layout.single, np.array(self.followers, int))
 
     @property
     def num_links(self) -> int:
@@ -270,9 +284,8 @@ class Robot(eqx.Module):
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """The joints of one coordinate in the order of q; free joints and balls are in `tree.joint_names` only."""
-        named = zip(self.tree.joint_names, self.tree.kinds, strict=True)
-        return tuple(name for name, kind in named if kind not in SEVERAL)
+        """The joints of one coordinate in the order of q; others, and followers, are in `tree.joint_names` only."""
+        return tuple(self.tree.joint_names[i] for i in self.joint_links)
 
     @property
     def link_names(self) -> tuple[str, ...]:
@@ -316,7 +329,7 @@ def _changed(body: Inertia, mass: Any = None, com: Any = None, inertia: Any = No
 
 
 def require_single(robot: Robot, what: str) -> None:
-    """Refuse a robot with balls or free links where only joints of one coordinate are served so far."""
+    """Refuse a robot with balls, free links or couplings where only joints of one coordinate are served so far."""
     for name, kind in zip(robot.tree.joint_names, robot.tree.kinds, strict=True):
         if kind in SEVERAL:
             held = 'hold it by load_robot(…, base="fixed") or lock' if kind == "free" else "hold it by lock"
@@ -324,6 +337,12 @@ def require_single(robot: Robot, what: str) -> None:
                 f'{what}: joint "{name}" of robot "{robot.name}" is {kind}; revolute, continuous and prismatic joints '
                 f"can be used here, {held}"
             )
+
+    for follower in robot.followers[:1]:
+        raise DiffneaError(
+            f'{what}: joint "{robot.tree.joint_names[follower]}" of robot "{robot.name}" follows another; independent '
+            "joints can be used here, lock it or load_robot(…, couplings=False)"
+        )
 
 
 def astype(robot: Robot, dtype: Any) -> Robot:

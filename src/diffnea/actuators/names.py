@@ -228,7 +228,7 @@ def for_robot(
     starts; a motor takes only its sign. Both drive the joints with a gear and an effort, unless `driven` says which.
     """
     inertia = _typical_inertia(robot)
-    single = robot.tree.layout.single  # balls and free links have no actuator
+    single = robot.joint_links  # balls and free links have no actuator
     lower, upper, speed, effort = (np.asarray(row, float)[single] for row in jax.tree.leaves(robot.limits))
     gear, damping, friction = (np.asarray(row, float)[single] for row in (robot.gear, robot.damping, robot.friction))
     servos = _file_servos(robot) if "servo" in name.split("+") else {}
@@ -267,12 +267,12 @@ def _file_servos(robot: Robot) -> dict[int, FileServo]:
 
 def _typical_inertia(robot: Robot) -> np.ndarray:
     """What each joint has to move, from the mass matrix in two poses."""
-    layout = robot.tree.layout
     robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), robot)
+    joints = [part for part in manifold.parts(robot) if part.kind == "single"]
     still = manifold.neutral(robot)
-    poses = (still, still.at[np.array(layout.first_position, int)[layout.single]].set(1.0))
+    poses = (still, still.at[np.array([part.q.start for part in joints], int)].set(1.0))
     diagonals = [np.diagonal(np.asarray(batches.mass_matrix(robot, q))) for q in poses]
-    inertia = np.maximum(*diagonals)[np.array(layout.first_velocity, int)[layout.single]]
+    inertia = np.maximum(*diagonals)[np.array([part.v.start for part in joints], int)]
     return np.where(np.isfinite(inertia) & (inertia > 0), inertia, 1.0)
 
 

@@ -2,12 +2,14 @@
 
 from typing import final
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Resistance, Stage
-from diffnea.robot import Tree
+from diffnea.manifold import parts
+from diffnea.robot import Robot
 
 
 @final
@@ -15,7 +17,9 @@ class OnJoints(AbstractActuator):
     """The same actuator, asked with the whole robot's q and q̇: its torques in their places, zero elsewhere."""
 
     actuator: AbstractActuator
-    tree: Tree
+    positions: tuple[int, ...] = eqx.field(static=True)  # where its joints stand in q, and in q̇
+    velocities: tuple[int, ...] = eqx.field(static=True)
+    num_velocities: int = eqx.field(static=True)
 
     @property
     def num_joints(self) -> int:
@@ -26,18 +30,14 @@ class OnJoints(AbstractActuator):
         return self.actuator.energy_class
 
     def _places(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where joints of one coordinate stand in q and in q̇."""
-        layout = self.tree.layout
-        firsts = np.array(layout.first_position, np.int32), np.array(layout.first_velocity, np.int32)
-        return firsts[0][layout.single], firsts[1][layout.single]
+        return np.array(self.positions, np.int32), np.array(self.velocities, np.int32)
 
     def _own(self, q: Array, qd: Array) -> tuple[Array, Array]:
         at, moving = self._places()
         return q[at], qd[moving]
 
     def _spread(self, torque: Array) -> Array:
-        count = self.tree.layout.num_velocities
-        places = np.full(count, len(torque), np.int32)
+        places = np.full(self.num_velocities, len(torque), np.int32)
         places[self._places()[1]] = np.arange(len(torque))
         return jnp.concatenate([torque, jnp.zeros(1, torque.dtype)])[places]
 
@@ -56,7 +56,7 @@ class OnJoints(AbstractActuator):
 
     @property
     def turning(self) -> tuple[tuple[float, ...], ...]:
-        rows = np.zeros((len(self.actuator.turning), self.tree.layout.num_velocities))
+        rows = np.zeros((len(self.actuator.turning), self.num_velocities))
         if len(rows):
             rows[:, self._places()[1]] = self.actuator.turning
         return tuple(tuple(row) for row in rows.tolist())
@@ -96,6 +96,10 @@ class OnJoints(AbstractActuator):
         return self.actuator.stage
 
 
-def on_joints(actuator: AbstractActuator, tree: Tree) -> AbstractActuator:
+def on_joints(actuator: AbstractActuator, robot: Robot) -> AbstractActuator:
     """The actuator as the robot's q and q̇ ask for it: itself, where every joint has one coordinate."""
-    return actuator if tree.simple else OnJoints(actuator, tree)
+    if robot.tree.simple:
+        return actuator
+    single = [part for part in parts(robot) if part.kind == "single"]
+    places = tuple(part.q.start for part in single), tuple(part.v.start for part in single)
+    return OnJoints(actuator, *places, robot.num_velocities)

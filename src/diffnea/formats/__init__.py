@@ -23,12 +23,12 @@ from diffnea.formats.description import (
     attached,
     check_bounds,
     check_physical,
-    copies_note,
     describe,
     frames,
     massless_note,
     revise,
     tips,
+    uncouple,
 )
 from diffnea.formats.locking import float_base, ground_base, places, unlock
 from diffnea.formats.locking import lock as locked
@@ -44,6 +44,7 @@ def load_robot(
     *,
     lock: Mapping[str, float | None] | Iterable[str] = (),
     base: str | None = None,
+    couplings: bool = True,
     allow_unphysical: bool = False,
 ) -> Robot:
     """Read a robot from a URDF or MJCF file, told apart by content; links joined by fixed joints become one.
@@ -55,6 +56,9 @@ def load_robot(
     `base` says whether the root is free to move: "floating" sets that of a URDF free, "fixed" holds what the file has
     free; None takes the file's word.
 
+    Joints that follow others (URDF `mimic`, MJCF `equality joint`) move with them and are no coordinates of the robot;
+    with `couplings=False` they move by themselves.
+
     A link that no body can be (negative mass, moments that break the triangle inequality) is refused unless
     `allow_unphysical`, since vendors do ship such files.
     """
@@ -64,14 +68,15 @@ def load_robot(
         kind = _kind(text)
         floated = _is_floated(base, kind)
         description = (_read_any if allow_unphysical else _read_physical)(text, str(path), kind, floated)
+        description = description if couplings else uncouple(description)
         held = places(description, _with_base(description, lock, base))
         description = locked(description, held)
-        robot = assemble(description, Source(kind, str(path), text, held, floated))
+        robot = assemble(description, Source(kind, str(path), text, held, floated, couplings))
     except XMLFault as error:
         raise RobotFileError(f"{path}: {one_line(str(error))}; give a URDF or MJCF file") from None
     except RobotFileError as error:
         raise RobotFileError(f"{path}: {one_line(str(error))}") from None
-    for note in (*description.notes, *copies_note(description), *massless_note(robot)):
+    for note in (*description.notes, *massless_note(robot)):
         warnings.warn(f"{path}: {one_line(note)}", stacklevel=2)
     return robot
 
@@ -112,6 +117,7 @@ def save_robot(
         source = None if fresh else robot.source
         floated = source is not None and source.format == kind and source.floated
         written = _read(text, str(path), kind, True, floated)
+        written = written if source is None or source.coupled else uncouple(written)
         written = locked(written, () if source is None else source.locked)
         back = assemble(written)
         _verify(robot, back, kind)
@@ -208,7 +214,8 @@ def _with_base(description: Description, lock: Mapping[str, float | None] | Iter
 
 
 def _described(source: Source) -> Description:
-    return _read(source.text, source.path, source.format, allow_unphysical=True, floated=source.floated)
+    found = _read(source.text, source.path, source.format, allow_unphysical=True, floated=source.floated)
+    return found if source.coupled else uncouple(found)
 
 
 def _read_physical(text: bytes, path: str, kind: str, floated: bool) -> Description:
@@ -265,8 +272,13 @@ def _verify(robot: Robot, back: Robot, kind: str) -> None:
     dtype = robot.inertia.mass.dtype
     order = [found.index(name) for name in names]
     found, wanted = _leaves(astype(back, dtype), kind), _leaves(robot, kind)
-    for name, value in wanted.items():
-        other = found[name] if name == "gravity" else found[name][order]
+    for name in {**wanted, **found}:
+        if name not in found or name not in wanted:
+            raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be lost")
+        other = found[name] if name in ("gravity", "couplings.coefficients") else found[name][order]
+        value = wanted[name]
+        if other.shape != value.shape:
+            raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
         bound = _READ_BACK[dtype.name] * max(np.abs(value[np.isfinite(value)]).max(initial=0.0), 1e-12)
         if not np.allclose(other, value, rtol=0.0, atol=bound):
             raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")

@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.errors import DiffneaError
-from diffnea.robot import STANDARD_GRAVITY, Limits, Robot, Source, Tree, astype
+from diffnea.robot import JOINT_KINDS, STANDARD_GRAVITY, Limits, Robot, Source, Tree, astype
 from diffnea.spatial import Inertia, Transform
+from diffnea.ties import Couplings, Springs
 
 # How much of its inertia a fixed link may keep when the link that carries it changes.
 SHARES = (*0.5 ** np.arange(30), 0.0)
@@ -98,6 +99,8 @@ class Joint:
     upper: float = np.inf
     velocity: float = np.inf
     effort: float = np.inf
+    stiffness: float = 0.0  # of a spring that pulls towards `rest`
+    rest: float = 0.0
     curve: Curve | None = None  # `friction` is dry friction at high speed where there is one
     servo: Servo | None = None
 
@@ -113,15 +116,32 @@ class Joint:
 
 
 @dataclass(frozen=True)
+class Coupling:
+    """A joint that follows another: `follower = Σ_j c_j leader^j`."""
+
+    follower: str
+    leader: str
+    coefficients: tuple[float, ...]
+
+    @property
+    def straight(self) -> bool:
+        return not any(self.coefficients[2:])
+
+    def at(self, leader: float) -> float:
+        """Where the follower is."""
+        return float(np.polynomial.polynomial.polyval(leader, self.coefficients))
+
+
+@dataclass(frozen=True)
 class Description:
-    """A whole robot file; `notes` are what a reader should tell the user, `copies` joints that mimic others."""
+    """A whole robot file; `notes` are what a reader should tell the user, `couplings` joints that follow others."""
 
     name: str
     links: tuple[Link, ...]
     joints: tuple[Joint, ...]
     gravity: tuple[float, float, float] = STANDARD_GRAVITY
     notes: tuple[str, ...] = ()
-    copies: tuple[str, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
 
 
 # Inertia ---------------------------------------------------------------------------------------------------------
@@ -248,9 +268,65 @@ def assemble(description: Description, source: Source | None = None) -> Robot:
         limits=Limits(column("lower"), column("upper"), column("velocity"), column("effort")),
         frame_offset=jnp.asarray(np.array([offsets[joint.child] for joint in joints]).reshape(-1, 3)),
         gravity=jnp.asarray(description.gravity, float),
+        couplings=_couplings(description, joints),
+        springs=Springs(column("stiffness"), column("rest")) if any(joint.stiffness for joint in joints) else None,
         name=description.name,
         source=source,
     )
+
+
+def _couplings(description: Description, joints: tuple[Joint, ...]) -> Couplings | None:
+    """Couplings by link, each with a leader that follows none; refuses what makes no sense."""
+    if not description.couplings:
+        return None
+    places = {joint.name: i for i, joint in enumerate(joints)}
+    found = {coupling.follower: coupling for coupling in description.couplings}
+    for coupling in description.couplings:
+        _check_coupling(coupling, description, joints)
+        if found[coupling.follower] is not coupling:
+            raise RobotFileError(f'joint "{coupling.follower}" follows two others; let it follow one')
+    led = [_composed(coupling, found) for coupling in description.couplings]
+    degrees = max(len(coupling.coefficients) for coupling in led)
+    rows = [(*coupling.coefficients, *[0.0] * (degrees - len(coupling.coefficients))) for coupling in led]
+    followers, leaders = ([places[getattr(c, end)] for c in led] for end in ("follower", "leader"))
+    return Couplings(tuple(followers), tuple(leaders), jnp.asarray(rows, float))
+
+
+def _check_coupling(coupling: Coupling, description: Description, joints: tuple[Joint, ...]) -> None:
+    kinds = {joint.name: joint.kind for joint in description.joints}
+    for end in (coupling.follower, coupling.leader):
+        if end not in kinds:
+            close = get_close_matches(end, kinds, 1)
+            hint = f' (did you mean "{close[0]}"?)' if close else ""
+            raise RobotFileError(
+                f'joint "{coupling.follower}" is coupled to "{coupling.leader}": no joint "{end}"{hint}'
+            )
+        if kinds[end] not in JOINT_KINDS:
+            what = f'joint "{coupling.follower}" is coupled to "{coupling.leader}", but "{end}" is {kinds[end]}'
+            raise RobotFileError(f"{what}; couple revolute, continuous and prismatic joints")
+    if coupling.follower == coupling.leader:
+        raise RobotFileError(f'joint "{coupling.follower}" is coupled to itself; let it follow another')
+
+
+def _composed(coupling: Coupling, found: dict[str, Coupling]) -> Coupling:
+    """The coupling with the first leader of a chain of straight lines."""
+    seen = {coupling.follower}
+    while coupling.leader in found:
+        above = found[coupling.leader]
+        if above.follower in seen:
+            raise RobotFileError(
+                f'the couplings of joint "{coupling.follower}" go round in a circle; let one joint lead'
+            )
+        if not above.straight:
+            raise RobotFileError(
+                f'joint "{coupling.follower}" follows "{above.follower}", which follows another by a curve; '
+                "let it follow a joint that leads"
+            )
+        seen.add(above.follower)
+        line = np.polynomial.Polynomial(above.coefficients[:2])
+        through = np.polynomial.Polynomial(coupling.coefficients)(line)
+        coupling = Coupling(coupling.follower, above.leader, tuple(np.atleast_1d(through.coef).tolist()))
+    return coupling
 
 
 def attached(description: Description) -> np.ndarray:
@@ -363,10 +439,11 @@ def _outwards(description: Description, root: str) -> list[Joint]:
     return order
 
 
-def copies_note(description: Description) -> list[str]:
-    """A word on joints that mimic others."""
-    named = ", ".join(f'"{name}"' for name in description.copies)
-    return [f"joints that mimic others are treated as independent: {named}"] if named else []
+def uncouple(description: Description) -> Description:
+    """The description with all joints independent, and a word on those that follow others."""
+    named = ", ".join(f'"{coupling.follower}"' for coupling in description.couplings)
+    note = (f"joints that follow others are treated as independent: {named}",) if named else ()
+    return replace(description, couplings=(), notes=(*description.notes, *note))
 
 
 def massless_note(robot: Robot) -> list[str]:
@@ -424,10 +501,21 @@ def describe(robot: Robot, curves: Curves | None = None, servos: Servos | None =
         curve = (curves or {}).get(name)
         joints.append(Joint(name, robot.tree.kinds[i], above, link, numbers["placement"][i], **values, curve=curve))
     joints = [replace(joint, servo=(servos or {}).get(joint.name)) for joint in joints]
-    return Description(robot.name, tuple(links), tuple(joints), tuple(numbers["gravity"].tolist()))
+    couplings = _coupling_names(robot)
+    return Description(robot.name, tuple(links), tuple(joints), tuple(numbers["gravity"].tolist()), (), couplings)
 
 
-_JOINT_NUMBERS = ("axis", "damping", "friction", "armature", "gear", "lower", "upper", "velocity", "effort")
+def _coupling_names(robot: Robot) -> tuple[Coupling, ...]:
+    tied, names = robot.couplings, robot.tree.joint_names
+    if tied is None:
+        return ()
+    rows = zip(tied.followers, tied.leaders, np.asarray(tied.coefficients, float).tolist(), strict=True)
+    return tuple(Coupling(names[follower], names[leader], tuple(row)) for follower, leader, row in rows)
+
+
+_JOINT_NUMBERS = (
+    "axis", "damping", "friction", "armature", "gear", "lower", "upper", "velocity", "effort", "stiffness", "rest",
+)  # fmt: skip
 
 
 def _numbers(robot: Robot) -> dict[str, np.ndarray]:
@@ -440,6 +528,8 @@ def _numbers(robot: Robot) -> dict[str, np.ndarray]:
         "axis": robot.axis, "damping": robot.damping, "friction": robot.friction, "armature": robot.armature,
         "gear": robot.gear, "lower": limits.lower, "upper": limits.upper, "velocity": limits.velocity,
         "effort": limits.effort, "offset": robot.frame_offset, "gravity": robot.gravity,
+        "stiffness": np.zeros(count) if robot.springs is None else robot.springs.stiffness,
+        "rest": np.zeros(count) if robot.springs is None else robot.springs.rest,
     }  # fmt: skip
     doubles = {name: np.asarray(value, float) for name, value in leaves.items()}
     return {**doubles, "placement": placement, "inertia": _pseudo(robot.inertia)}

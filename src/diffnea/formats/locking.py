@@ -24,7 +24,10 @@ def places(description: Description, lock: Mapping[str, float | None] | Iterable
             raise RobotFileError(f'no joint "{name}" to lock{hint}; it has {", ".join(joints)}')
     if joints and len(asked) == len(joints):
         raise RobotFileError("all its joints are locked; leave one that moves")
-    return tuple((name, _place(joints[name], value)) for name, value in asked.items())
+    held = {name: _place(joints[name], value) for name, value in asked.items()}
+    while following := [c for c in description.couplings if c.leader in held and c.follower not in held]:
+        held |= {coupling.follower: coupling.at(held[coupling.leader]) for coupling in following}
+    return tuple(held.items())
 
 
 def _place(joint: Joint, value: float | None) -> float:
@@ -46,8 +49,8 @@ def lock(description: Description, held: Iterable[tuple[str, float]]) -> Descrip
     """The description with these joints fixed."""
     at = dict(held)
     joints = tuple(_fixed(joint, at[joint.name]) if joint.name in at else joint for joint in description.joints)
-    copies = tuple(name for name in description.copies if name not in at)
-    return replace(description, joints=joints, copies=copies)
+    couplings = tuple(coupling for coupling in description.couplings if coupling.follower not in at)
+    return replace(description, joints=joints, couplings=couplings)
 
 
 def unlock(description: Description, before: Description) -> Description:
@@ -57,7 +60,7 @@ def unlock(description: Description, before: Description) -> Description:
         own[joint.name] if joint.kind == "fixed" and own[joint.name].kind != "fixed" else joint
         for joint in description.joints
     )
-    return replace(description, joints=joints)
+    return replace(description, joints=joints, couplings=before.couplings)
 
 
 ROOT_JOINT = "root_joint"

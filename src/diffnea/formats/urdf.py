@@ -14,6 +14,7 @@ import numpy as np
 
 from diffnea.formats.description import (
     LARGEST,
+    Coupling,
     Description,
     Joint,
     Link,
@@ -49,10 +50,11 @@ def read(text: bytes, allow_unphysical: bool = False) -> Description:
     notes = ["blanks before <?xml are passed over"] if document.late else []
     notes += [*_xacro_notes(root), *_limit_notes(root)]
     joints = tuple(_read_joint(element, allow_unphysical) for element in root.all("joint"))
-    copies = tuple(joint.attributes["name"] for joint in root.all("joint") if joint.first("mimic"))
+    couplings = tuple(_read_mimic(joint) for joint in root.all("joint") if _mimics(joint))
+    _refuse_chains(couplings)
     links = tuple(_read_link(element) for element in root.all("link"))
     joints, gravity = _read_extension(root, joints)
-    return Description(root.attributes.get("name", "robot"), links, joints, gravity, tuple(notes), copies)
+    return Description(root.attributes.get("name", "robot"), links, joints, gravity, tuple(notes), couplings)
 
 
 def _xacro_notes(root: Element) -> list[str]:
@@ -134,6 +136,29 @@ def _read_joint(element: Element, allow_unphysical: bool) -> Joint:
     return Joint(name, kind, parent, child, origin, axis, **values)
 
 
+def _mimics(joint: Element) -> bool:
+    return joint.first("mimic") is not None and joint.attributes.get("type") != "fixed"
+
+
+def _read_mimic(joint: Element) -> Coupling:
+    mimic, where = joint.first("mimic"), _where(joint)
+    assert mimic is not None
+    leader = mimic.attributes.get("joint")
+    if not leader:
+        raise RobotFileError(f'{where}: its <mimic> names no joint; give <mimic joint="…"/>')
+    (slope,) = _numbers(mimic, "multiplier", 1, where, (1.0,))
+    (offset,) = _numbers(mimic, "offset", 1, where, (0.0,))
+    return Coupling(_name(joint), leader, (offset, slope))
+
+
+def _refuse_chains(couplings: tuple[Coupling, ...]) -> None:
+    followers = {coupling.follower for coupling in couplings}
+    for coupling in couplings:
+        if coupling.leader in followers:
+            what = f'joint "{coupling.follower}" mimics "{coupling.leader}", which mimics another'
+            raise RobotFileError(f"{what}; let it mimic a joint that leads")
+
+
 def _read_dynamics(element: Element, where: str, allow_unphysical: bool) -> dict[str, float]:
     dynamics = element.first("dynamics")
     if dynamics is None:
@@ -180,7 +205,8 @@ def _read_extension(root: Element, joints: tuple[Joint, ...]) -> tuple[tuple[Joi
         joint = by_name[name]
         (armature,) = _numbers(element, "armature", 1, where, (joint.armature,))
         (gear,) = _numbers(element, "gear", 1, where, (joint.gear,))
-        by_name[name] = Joint(**{**vars(joint), "armature": armature, "gear": gear})
+        spring = {key: _numbers(element, key, 1, where, (0.0,))[0] for key in ("stiffness", "rest")}
+        by_name[name] = Joint(**{**vars(joint), "armature": armature, "gear": gear, **spring})
     return tuple(by_name[joint.name] for joint in joints), (gravity[0], gravity[1], gravity[2])
 
 
@@ -335,10 +361,11 @@ def render(description: Description) -> bytes:
     """A tidy URDF file of its own."""
     lines = ['<?xml version="1.0" encoding="utf-8"?>', f"<robot name={quoteattr(description.name)}>"]
     lines += _indented(_extension_lines(description))
+    tied = {coupling.follower: coupling for coupling in description.couplings}
     for link in description.links:
         lines += _indented(_link_lines(link))
     for joint in description.joints:
-        lines += _indented(_joint_lines(joint))
+        lines += _indented(_joint_lines(joint, tied.get(joint.name)))
     return ("\n".join([*lines, "</robot>"]) + "\n").encode()
 
 
@@ -359,7 +386,7 @@ def _inertial_lines(link: Link) -> list[str]:
     ]
 
 
-def _joint_lines(joint: Joint) -> list[str]:
+def _joint_lines(joint: Joint, coupling: Coupling | None) -> list[str]:
     if joint.kind == "ball":
         raise RobotFileError(f'joint "{joint.name}" is a ball, which URDF has not; use .xml for MJCF')
     kind = "floating" if joint.kind == "free" else joint.kind
@@ -374,23 +401,39 @@ def _joint_lines(joint: Joint) -> list[str]:
         keys = ("effort", "velocity") if joint.kind == "continuous" else ("lower", "upper", "effort", "velocity")
         lines.append(f"  {_tag('limit', **{key: _limit(getattr(joint, key)) for key in keys})}")
         lines.append(f"  {_tag('dynamics', damping=joint.damping, friction=joint.friction)}")
+    if coupling is not None:
+        lines.append(f"  {_mimic_tag(coupling)}")
     return [*lines, "</joint>"]
+
+
+def _mimic_tag(coupling: Coupling) -> str:
+    if not coupling.straight:
+        raise RobotFileError(f'joint "{coupling.follower}" follows by a curve, which URDF has not; use .xml for MJCF')
+    offset, slope = coupling.coefficients[:2]
+    line = f'multiplier="{format_numbers(slope)}" offset="{format_numbers(offset)}"'
+    return f"<mimic joint={quoteattr(coupling.leader)} {line}/>"
 
 
 def _extension_lines(description: Description) -> list[str]:
     """The `<diffnea>` element, or nothing where URDF says it all."""
-    special = [j for j in description.joints if j.kind != "fixed" and (j.armature != 0 or j.gear != _usual_gear(j))]
+    special = [j for j in description.joints if j.kind != "fixed" and _is_special(j)]
     if not special and tuple(description.gravity) == STANDARD_GRAVITY:
         return []
-    rows = [
-        f'  <joint name={quoteattr(j.name)} armature="{format_numbers(j.armature)}" gear="{format_numbers(j.gear)}"/>'
-        for j in special
-    ]
+    rows = [f"  {_special_tag(joint)}" for joint in special]
     return [f'<diffnea gravity="{format_numbers(description.gravity)}">', *rows, "</diffnea>"]
 
 
-def _usual_gear(joint: Joint) -> float:
-    return 1.0 if joint.kind in JOINT_KINDS else 0.0
+def _is_special(joint: Joint) -> bool:
+    usual = 1.0 if joint.kind in JOINT_KINDS else 0.0
+    return bool(joint.armature != 0 or joint.gear != usual or joint.stiffness != 0)
+
+
+def _special_tag(joint: Joint) -> str:
+    values = {"armature": joint.armature, "gear": joint.gear}
+    if joint.stiffness:
+        values |= {"stiffness": joint.stiffness, "rest": joint.rest}
+    listed = " ".join(f'{key}="{format_numbers(value)}"' for key, value in values.items())
+    return f"<joint name={quoteattr(joint.name)} {listed}/>"
 
 
 def _tag(tag: str, **values) -> str:

@@ -170,12 +170,20 @@ class _Change:
             self.text.set(element, "armature", new.armature - reflected[0])
         if new.damping != old.damping or (regeared and reflected[1]):
             self.text.set(element, "damping", _trimmed([new.damping - reflected[1], *made.damping[1:]]))
+        self._spring(made, element, old, new)
         if (old.lower, old.upper) != (new.lower, new.upper):
             self._limits(made, element, new)
         rubs = made.effort_limited and new.varying_friction != old.varying_friction
         rubs |= new.servo != old.servo and bool(np.isfinite(new.effort)) and not made.effort_limited
         if new.effort != old.effort or rubs or (regeared and np.isfinite(new.effort) and not made.effort_limited):
             self._effort(made, element, new)
+
+    def _spring(self, made: ModelJoint, element: Element, old: Joint, new: Joint) -> None:
+        if new.stiffness != old.stiffness:
+            self.text.set(element, "stiffness", new.stiffness)
+        if new.rest != old.rest:
+            turns = self.model.degrees and not made.slide
+            self.text.set(element, "springref", np.degrees(new.rest) if turns else new.rest)
 
     def _limits(self, made: ModelJoint, element: Element, new: Joint) -> None:
         if np.isinf([new.lower, new.upper]).all():

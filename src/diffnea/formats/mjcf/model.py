@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from diffnea.formats.description import Curve, RobotFileError, Servo, pseudo_inertia
+from diffnea.formats.description import Coupling, Curve, RobotFileError, Servo, pseudo_inertia
 from diffnea.formats.mjcf.compiler import (
     MASSLESS,
     ROUNDING_OFF,
@@ -55,6 +55,8 @@ class ModelJoint:
     armature: float
     reflected: np.ndarray  # armature and damping that actuators add to the joint's own
     frame: np.ndarray
+    stiffness: float
+    rest: float  # where its spring pulls it
 
     @property
     def slide(self) -> bool:
@@ -105,6 +107,7 @@ class Model:
     total_mass: bool  # settotalmass scales what is written
     runge_kutta: bool
     notes: tuple[str, ...]
+    couplings: tuple[Coupling, ...]
 
     def gear(self, joint: str) -> float:
         """Torque per command: over all motors of a joint, none where only others have some, 1 where there are none.
@@ -140,6 +143,7 @@ def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
         total_mass=compiled.spec.compiler.settotalmass > 0,
         runge_kutta=bool(model.opt.integrator == mj.mjtIntegrator.mjINT_RK4),
         notes=tuple(_notes(model, names, motors, servos)),
+        couplings=tuple(_coupling(model, names, i) for i in _active(model) if _couples(model, i)),
     )
 
 
@@ -161,17 +165,21 @@ def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...], servos: Itera
     others = [name for index, name in enumerate(names.actuators) if index not in driven]
     if others:
         yield f"only motors and servos on joints are part of a robot; left out: actuator {listed(others)}"
-    active = np.flatnonzero(model.eq_active0).tolist()
-    tied = [names.tied(i) for i in active if not _closes(model, i)]
+    active = _active(model)
+    tied = [names.tied(i) for i in active if not _closes(model, i) and not _couples(model, i)]
     if tied:
         yield f"equality constraints are left out, these move independently: {', '.join(tied)}"
     loops = [names.loop(i) for i in active if _closes(model, i)]
     if loops:
         yield f"loops are left open: {', '.join(loops)}; lock their joints to hold them"
     joints, bodies = np.array(names.joints, dtype=object), np.array(names.bodies, dtype=object)
-    springs = (model.jnt_stiffness != 0) | _optional(model, "jnt_stiffnesspoly", len(joints), 2).any(axis=1)
+    several = np.isin(model.jnt_type, [int(mujoco().mjtJoint.mjJNT_FREE), int(mujoco().mjtJoint.mjJNT_BALL)])
+    springs = several & (model.jnt_stiffness != 0)
     if springs.any():
-        yield f"springs are left out: joint {listed(joints[springs])}"
+        yield f"springs of balls and free joints are left out: joint {listed(joints[springs])}"
+    curved = _optional(model, "jnt_stiffnesspoly", len(joints), 2).any(axis=1)
+    if curved.any():
+        yield f"only the linear part of springs is kept: joint {listed(joints[curved])}"
     curved = _optional(model, "dof_dampingpoly", model.nv, 2)[model.jnt_dofadr].any(axis=1)
     if curved.any():
         yield f"only the linear part of damping is kept: joint {listed(joints[curved])}"
@@ -183,6 +191,27 @@ def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...], servos: Itera
         yield f"gravity compensation is left out: body {listed(bodies[model.body_gravcomp != 0])}"
     if model.opt.density or model.opt.viscosity:
         yield "the forces of air or water (option density, viscosity) are left out"
+
+
+def _active(model: Any) -> list[int]:
+    """The equality constraints that hold."""
+    return np.flatnonzero(model.eq_active0).tolist()
+
+
+def _couples(model: Any, equality: int) -> bool:
+    """Whether an equality constraint lets one joint follow another."""
+    joint = int(model.eq_type[equality]) == int(mujoco().mjtEq.mjEQ_JOINT)
+    return joint and int(model.eq_obj2id[equality]) >= 0
+
+
+def _coupling(model: Any, names: "_Names", equality: int) -> Coupling:
+    """`q1 = r1 + Σ_j c_j (q2 − r2)^j` about the reference positions, as a polynomial in q2."""
+    ends = int(model.eq_obj1id[equality]), int(model.eq_obj2id[equality])
+    first, second = (float(model.qpos0[model.jnt_qposadr[end]]) for end in ends)
+    line = np.polynomial.Polynomial(model.eq_data[equality, :5])(np.polynomial.Polynomial([-second, 1.0])) + first
+    coefficients = np.trim_zeros(np.atleast_1d(line.coef), "b").tolist()
+    padded = (*coefficients, *[0.0] * (2 - len(coefficients)))
+    return Coupling(names.joints[ends[0]], names.joints[ends[1]], padded)
 
 
 def _closes(model: Any, equality: int) -> bool:
@@ -297,6 +326,8 @@ def _joint(
         armature=float(model.dof_armature[dof]),
         reflected=_reflected(model, j),
         frame=frame,
+        stiffness=0.0 if several else float(model.jnt_stiffness[j]),
+        rest=0.0 if several else float(model.qpos_spring[model.jnt_qposadr[j]]),
     )
 
 

@@ -22,7 +22,7 @@ def read(text: bytes, path: str, allow_unphysical: bool = False) -> Description:
     rows = [row for body in model.bodies[1:] for row in _rows(model, body)]
     links, joints = zip(*rows, strict=True) if rows else ((), ())
     name = document.root.attributes.get("model", "robot")
-    return Description(name, (Link(WORLD), *links), joints, model.gravity, model.notes)
+    return Description(name, (Link(WORLD), *links), joints, model.gravity, model.notes, model.couplings)
 
 
 def _kind(joint: ModelJoint) -> str:
@@ -62,6 +62,8 @@ def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
                 lower=float(joint.range[0]),
                 upper=float(joint.range[1]),
                 effort=joint.effort,
+                stiffness=joint.stiffness,
+                rest=joint.rest if joint.stiffness else 0.0,
                 curve=joint.curve,
                 servo=joint.servo,
             ),

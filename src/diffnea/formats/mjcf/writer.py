@@ -43,6 +43,7 @@ def render(description: Description) -> bytes:
         "  <worldbody>",
         *("    " + line for line in _Bodies(description).lines()),
         "  </worldbody>",
+        *_equality_lines(description),
         *(["  <actuator>", *("    " + motor for motor in motors), "  </actuator>"] if motors else []),
         "</mujoco>",
     ]
@@ -54,6 +55,19 @@ def _actuator(joint: Joint) -> str:
     if joint.servo is None or joint.servo.kind != "position":
         return tag("motor", name=joint.name, joint=joint.name, gear=joint.gear)
     return tag("position", name=joint.name, joint=joint.name, **servo_attributes(joint.servo))
+
+
+def _equality_lines(description: Description) -> list[str]:
+    """Joints that follow others."""
+    if not description.couplings:
+        return []
+    lines = []
+    for coupling in description.couplings:
+        if len(coupling.coefficients) > 5:
+            raise RobotFileError(f'joint "{coupling.follower}" follows by a polynomial of a degree above 4; MJCF has 4')
+        values = [*coupling.coefficients, *[0.0] * (5 - len(coupling.coefficients))]
+        lines.append("    " + tag("joint", joint1=coupling.follower, joint2=coupling.leader, polycoef=values))
+    return ["  <equality>", *lines, "  </equality>"]
 
 
 class _Bodies:
@@ -175,6 +189,8 @@ def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
         values["range"] = widened(joint.lower, joint.upper)
     numbers = {"damping": joint.damping, "frictionloss": joint.steady_friction, "armature": joint.armature}
     values |= {name: number for name, number in numbers.items() if number}
+    if joint.stiffness:
+        values |= {"stiffness": joint.stiffness, "springref": joint.rest}
     if joint.steady_friction:
         values |= HARD_FRICTION
     if np.isfinite(joint.effort):

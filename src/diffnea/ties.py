@@ -1,0 +1,46 @@
+"""What ties joints: couplings, by which a joint follows another, and springs, which pull it to a rest position."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class Couplings(eqx.Module):
+    """Joints that follow others: `q_follower = Σ_j c_j q_leader^j`, by the indices of their links."""
+
+    followers: tuple[int, ...] = eqx.field(static=True)
+    leaders: tuple[int, ...] = eqx.field(static=True)
+    coefficients: Float[Array, "k degrees"]
+
+    def positions(self, leading: Float[Array, " k"]) -> Float[Array, " k"]:
+        """Where the followers are."""
+        return _polynomial(self.coefficients, leading)
+
+    def slopes(self, leading: Float[Array, " k"]) -> Float[Array, " k"]:
+        """How fast the followers go, for each unit of their leader's velocity."""
+        return _polynomial(_derivative(self.coefficients), leading)
+
+    def curvatures(self, leading: Float[Array, " k"]) -> Float[Array, " k"]:
+        """How the slopes change along the leader's way."""
+        return _polynomial(_derivative(_derivative(self.coefficients)), leading)
+
+
+def _polynomial(coefficients: Array, x: Array) -> Array:
+    total = coefficients[:, -1]
+    for j in reversed(range(coefficients.shape[1] - 1)):
+        total = coefficients[:, j] + x * total
+    return total
+
+
+def _derivative(coefficients: Array) -> Array:
+    degrees = coefficients.shape[1]
+    if degrees == 1:
+        return jnp.zeros_like(coefficients)
+    return coefficients[:, 1:] * jnp.arange(1, degrees, dtype=coefficients.dtype)[None]
+
+
+class Springs(eqx.Module):
+    """Springs at joints of one coordinate, one row a link: stored energy `½ k (q − rest)²`."""
+
+    stiffness: Float[Array, " links"]  # N·m/rad or N/m, zero where there is none
+    rest: Float[Array, " links"]
