@@ -125,14 +125,13 @@ def operations(files: Files) -> int:
 
     import diffnea as dn
     from diffnea import batches, dynamics
+    from diffnea.canonical import canonical
     from diffnea.kernels.rules.tracer import trace
 
-    robot = dn.load_robot(files.urdf)
-    function: Any = batches.kernel_for(dynamics.forward, batches.whole_numbers(robot))
+    robot = canonical(dn.load_robot(files.urdf), lambda part: part, float)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), robot)
-    return trace(function.__wrapped__, shapes, *3 * [jax.ShapeDtypeStruct((robot.num_joints,), float)])[
-        0
-    ].num_operations
+    state = 3 * [jax.ShapeDtypeStruct((robot.num_joints,), shapes.numbers.dtype)]
+    return trace(batches.with_guesses(dynamics.forward), shapes, *state)[0].num_operations
 
 
 _works: dict[str, tuple[Work, int]] = {}  # each with how many calls make a turn

@@ -15,7 +15,7 @@ from robots import depth_first, in_pinocchio, random_robot, random_state, random
 
 import diffnea as dn
 from diffnea import actuators, batches, kernels, models, parameters
-from diffnea.models import FeedForward, Model
+from diffnea.models import FeedForward, Model, acceleration
 
 LAW = 1e-10
 WITNESS = 1e-6
@@ -165,9 +165,11 @@ def test_changing_a_coefficient_compiles_nothing():
         return Model(ROBOT, actuators.Viscous.of(viscous, 3))
 
     model(0.1)(Q, QD, U)
-    compiled = batches._run._cache_size()
+    run, leaves = batches._prepare(acceleration, model(0.1), Q.dtype)
+    compiled = run._cache_size()
     one, other = model(0.2)(Q, QD, U), model(0.3)(Q, QD, U)
-    assert batches._run._cache_size() == compiled
+    assert batches._prepare(acceleration, model(0.2), Q.dtype)[0] is run and leaves
+    assert run._cache_size() == compiled
     assert not bool(jnp.allclose(one, other))
 
 

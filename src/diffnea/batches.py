@@ -17,21 +17,30 @@ from jaxtyping import Array, ArrayLike, Float, Real
 
 from diffnea import dynamics, kernels, manifold
 from diffnea.arrays import Rows, numbers
+from diffnea.canonical import Canonical, canonical, is_simple, with_known
 from diffnea.robot import Robot, nameless
 from diffnea.spatial import Transform
 
+Run = Callable[[list[Array], list[Array]], Any]
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _run(function: Callable[..., Any], skeleton: Any, dtype: Any, leaves: list[Array], arrays: list[Array]) -> Any:
-    module = jax.tree.unflatten(skeleton, [jnp.asarray(leaf, dtype) for leaf in leaves])
-    arrays = [array.astype(dtype) for array in arrays]
-    batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
-    if not batch:
-        return function(module, *arrays)
-    count = int(np.prod(batch))
-    rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])).reshape(count, x.shape[-1]) for x in arrays]
-    results = jax.vmap(partial(function, module))(*rows)
-    return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
+
+@lru_cache(maxsize=4096)
+def _runner(function: Callable[..., Any], skeleton: Any, dtype: Any) -> Run:
+    """What runs a function, under `jit`, on the leaves of a module and on arrays with batch axes."""
+
+    @jax.jit
+    def run(leaves: list[Array], arrays: list[Array]) -> Any:
+        module = jax.tree.unflatten(skeleton, [jnp.asarray(leaf, dtype) for leaf in leaves])
+        arrays = [array.astype(dtype) for array in arrays]
+        batch = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+        if not batch:
+            return function(module, *arrays)
+        count = int(np.prod(batch))
+        rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])).reshape(count, x.shape[-1]) for x in arrays]
+        results = jax.vmap(partial(function, module))(*rows)
+        return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), results)
+
+    return run
 
 
 def batched(function: Callable[..., Any], module: Any, **values: ArrayLike | Rows) -> Any:
@@ -40,13 +49,79 @@ def batched(function: Callable[..., Any], module: Any, **values: ArrayLike | Row
     `function(module, *arrays)` is for one sample; the module is a robot, or holds some. Positions begin with `q` in
     their names and have `num_positions` entries, commands are `u` and have `num_joints`, all others `num_velocities`.
     """
+    try:  # A call by hand is bound by Python: what was checked once of these shapes is not looked at again.
+        given: list[Any] = list(values.values())
+        key = id(module), function, kernels.switched_off(), *[(x.shape, x.dtype, type(x)) for x in given]
+    except AttributeError:  # what is given is no array
+        return _checked(function, module, values)
+    held = _ready.get(key)
+    if held is not None and held[0]() is module:
+        return held[1](held[2], given)
+    return _checked(function, module, values, key)
+
+
+# By a module's identity, a function and shapes: what runs it, and the numbers that it takes.
+_ready: dict[Any, tuple[weakref.ref, Run, list[Array]]] = {}
+
+
+def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], key: Any = None) -> Any:
+    """The same after a look at everything; remembered under the key if the module's numbers will not change."""
     if not hasattr(module, "num_joints"):
         raise TypeError(f"got a {type(module).__name__} for a robot; give a Robot, as load_robot reads it")
     arrays = [numbers(name, value) for name, value in values.items()]
     check_lengths(module, dict(zip(values, (array.shape for array in arrays), strict=True)))
+    run, leaves = _prepare(function, module, _precision(*arrays))
+    if key is not None and all(isinstance(x, jax.Array) and not isinstance(x, Tracer) for x in jax.tree.leaves(module)):
+        if len(_ready) > 1000:
+            _ready.clear()
+        _ready[key] = weakref.ref(module), run, leaves
+    return run(leaves, arrays)
+
+
+_in_any_frames: set[Callable[..., Any]] = set()
+
+
+def in_any_frames(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Say of a function that its results do not depend on where links' frames are: it takes robots as `Canonical`."""
+    _in_any_frames.add(function)
+    return function
+
+
+def _prepare(function: Callable[..., Any], module: Any, dtype: Any) -> tuple[Run, list[Array]]:
+    lasting, off = type(module) is Robot, kernels.switched_off()
+    if function in _in_any_frames and not off and all(map(is_simple, robots_in(module))):
+        form = on_robots(lambda robot: canonical(robot, _compiled, dtype), module)
+        leaves, structure = jax.tree.flatten(form)
+        return _runner(canonical_kernel(function, lasting), structure, dtype), leaves
     leaves, structure = jax.tree.flatten(module)
-    fast = function if kernels.switched_off() else kernel_for(function, whole_numbers(module), type(module) is Robot)
-    return _run(fast, skeleton_of(module, structure), _precision(*arrays), leaves, arrays)
+    fast = function if off else kernel_for(function, whole_numbers(module), lasting)
+    return _runner(fast, skeleton_of(module, structure), dtype), leaves
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function at the top of one of this package's files as a kernel that later processes find again."""
+    return kernels.compile(function, kernels.name_of(function))
+
+
+@lru_cache(maxsize=4096)
+def canonical_kernel(function: Callable[..., Any], lasting: bool) -> Callable[..., Any]:
+    """The function as a kernel on modules whose robots are in canonical form."""
+    return kernels.compile(with_guesses(function), kernels.name_of(function, b"canonical") if lasting else None)
+
+
+def with_guesses(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on modules whose robots are in canonical form: for what is known, or what is found to be right."""
+
+    def chosen(module: Any, *arrays: Array) -> Any:
+        general = _on(Canonical, lambda robot: with_known(robot, robot.known), module)
+        robots = [robot for robot in _parts(Canonical, module) if robot.guess is not None]
+        if not robots:
+            return function(general, *arrays)
+        guessed = _on(Canonical, lambda robot: with_known(robot, robot.guess or robot.known), module)
+        right = kernels.likely(jnp.all(jnp.stack([robot.matches() for robot in robots])))
+        return jax.lax.cond(right, lambda: function(guessed, *arrays), lambda: function(general, *arrays))
+
+    return chosen
 
 
 def check_lengths(module: Any, shapes: dict[str, tuple[int, ...]]) -> None:
@@ -90,13 +165,26 @@ def skeleton_of(module: Any, structure: Any) -> Any:
     return _skeletons[structure]
 
 
-def on_robots(change: Callable[[Robot], Robot], module: Any) -> Any:
+def on_robots(change: Callable[[Robot], Any], module: Any) -> Any:
     """The module with each robot in it changed."""
-    return jax.tree.map(lambda part: change(part) if _is_robot(part) else part, module, is_leaf=_is_robot)
+    return _on(Robot, change, module)
 
 
-def _is_robot(part: Any) -> bool:
-    return isinstance(part, Robot)
+def robots_in(module: Any) -> list[Robot]:
+    """The robots in a module."""
+    return _parts(Robot, module)
+
+
+def _on(kind: type, change: Callable[[Any], Any], module: Any) -> Any:
+    def is_one(part: Any) -> bool:
+        return isinstance(part, kind)
+
+    return jax.tree.map(lambda part: change(part) if is_one(part) else part, module, is_leaf=is_one)
+
+
+def _parts(kind: type, module: Any) -> list[Any]:
+    found = jax.tree.leaves(module, is_leaf=lambda part: isinstance(part, kind))
+    return [part for part in found if isinstance(part, kind)]
 
 
 @lru_cache(maxsize=4096)
@@ -137,8 +225,7 @@ _patterns: dict[int, tuple[Any, bytes]] = {}
 
 def whole_numbers(module: Any) -> tuple[bytes, ...] | None:
     """Where the robots' geometry is 0 or ±1, NaN elsewhere; None if JAX is tracing through it."""
-    robots = [module] if _is_robot(module) else filter(_is_robot, jax.tree.leaves(module, is_leaf=_is_robot))
-    leaves = [leaf for robot in robots for leaf in _geometry(robot)]
+    leaves = [leaf for robot in robots_in(module) for leaf in _geometry(robot)]
     return None if any(isinstance(leaf, Tracer) for leaf in leaves) else tuple(map(_pattern, leaves))
 
 
@@ -152,6 +239,10 @@ def _pattern(leaf: Array) -> bytes:
             _patterns.clear()
         found = _patterns[id(leaf)] = (weakref.ref(leaf), pattern)
     return found[1]
+
+
+for _function in (dynamics.forward, dynamics.rnea, dynamics.crba, dynamics.bias, dynamics.holding):
+    in_any_frames(_function)
 
 
 def _precision(*arrays: Array) -> Any:

@@ -14,6 +14,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
+from diffnea.canonical import AnyRobot
 from diffnea.coupled import whole
 from diffnea.joints import (
     joint_frames,
@@ -35,13 +36,13 @@ _DIAGONAL, _BELOW = np.eye(3, dtype=bool), np.tri(3, k=-1, dtype=bool)
 # derivatives.
 
 
-def base_acceleration(robot: Robot) -> Float[Array, "6"]:
+def base_acceleration(robot: AnyRobot) -> Float[Array, "6"]:
     """`a_0 = (−g, 0)`: a base that accelerates upwards is a base at rest under gravity."""
     return jnp.concatenate([-robot.gravity, jnp.zeros_like(robot.gravity)])
 
 
 def forward(
-    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]
+    robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """Forward dynamics, `q̈ = M(q)⁻¹ (τ − C q̇ − g)`: joint accelerations under joint torques `tau`."""
     return constrained(robot, q, qd, tau, jnp.ones_like(qd))
@@ -49,7 +50,7 @@ def forward(
 
 @jax.jit  # a step of a roll-out asks for it five times and more: it is traced once
 def constrained(
-    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
+    robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
 ) -> Float[Array, " n"]:
     """Forward dynamics with joints locked: `free` is 1 where a joint moves, 0 where its acceleration is held at zero.
 
@@ -59,7 +60,7 @@ def constrained(
 
 
 @jax.custom_jvp
-def _constrained(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
+def _constrained(robot: AnyRobot, q, qd, tau, free) -> Float[Array, " n"]:
     if robot.couplings is not None:
         return _dense(robot, q, free, tau - bias(robot, q, qd))
     if _is_deep(robot.tree):
@@ -92,7 +93,7 @@ def _implicit_tangent(qdd, primals, tangents):
 
 
 def solve_mass(
-    robot: Robot, q: Float[Array, " nq"], tau: Float[Array, " n"], free: Float[Array, " n"] | None = None
+    robot: AnyRobot, q: Float[Array, " nq"], tau: Float[Array, " n"], free: Float[Array, " n"] | None = None
 ) -> Float[Array, " n"]:
     """`M(q)⁻¹ τ`; with joints locked, the same among those that are `free`, and zero for the others."""
     free = jnp.ones_like(tau) if free is None else free
@@ -108,7 +109,7 @@ def solve_mass(
     return jax.lax.custom_linear_solve(lambda qdd: free * rnea(rest, q, still, free * qdd), tau, solve, symmetric=True)
 
 
-def _dense(robot: Robot, q, free, tau) -> Float[Array, " n"]:
+def _dense(robot: AnyRobot, q, free, tau) -> Float[Array, " n"]:
     """`M(q)⁻¹ τ` among joints that are free, for mass matrices without the tree's zeros."""
     M = crba(robot, q) * free[:, None] * free[None, :] + jnp.diag(1 - free)
     factor = jax.lax.linalg.cholesky(M, symmetrize_input=False)
@@ -123,7 +124,7 @@ class Factors(NamedTuple):
     psi: Float[Array, " n"]  # zero where a joint is locked
 
 
-def factor_mass(robot: Robot, q: Float[Array, " nq"], free: Float[Array, " n"], bodies: Moments) -> Factors:
+def factor_mass(robot: AnyRobot, q: Float[Array, " nq"], free: Float[Array, " n"], bodies: Moments) -> Factors:
     """The mass matrix eliminated joint by joint, leaves first, so that its zeros stay zeros."""
     lineage, own = _lineage(robot.tree.rows.parents)
     rows = composite_rows(robot, q, bodies).T + jnp.diag(row_numbers(robot, robot.armature))
@@ -141,7 +142,7 @@ def _eliminate(children, row, own, free):
     return children - jnp.outer(L, row), Factors(L, psi)
 
 
-def _substitute(robot: Robot, factors: Factors, tau: Float[Array, " n"]) -> Float[Array, " n"]:
+def _substitute(robot: AnyRobot, factors: Factors, tau: Float[Array, " n"]) -> Float[Array, " n"]:
     """Solve `Lᵀ diag(1/Ψ) L q̈ = τ`: towards the base, then out again."""
     tree = robot.tree.rows
     own = jnp.asarray(_lineage(tree.parents)[1], tau.dtype)
@@ -186,14 +187,14 @@ def _is_deep(tree: Tree) -> bool:
 
 
 @jax.custom_jvp
-def aba(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
+def aba(robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
     """Forward dynamics by the articulated body algorithm, as the paper has it; `forward` uses it for deep trees."""
     if robot.couplings is not None:
         return forward(robot, q, qd, tau)
     return _articulated(robot, q, qd, tau, jnp.ones_like(qd))
 
 
-def _articulated(robot: Robot, q, qd, tau, free) -> Float[Array, " n"]:
+def _articulated(robot: AnyRobot, q, qd, tau, free) -> Float[Array, " n"]:
     """The articulated body algorithm, with joints locked where `free` is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
     tau = tau if robot.springs is None else tau - spring_torques(robot, q)
@@ -247,7 +248,7 @@ def _aba_tangent(primals, tangents):
 
 
 def rnea(
-    robot: Robot,
+    robot: AnyRobot,
     q: Float[Array, " nq"],
     qd: Float[Array, " n"],
     qdd: Float[Array, " n"],
@@ -316,7 +317,7 @@ def _inertial_wrench(body: Moments, a, W) -> Float[Array, "6"]:
     return jnp.concatenate([body.mass * a + W @ body.first, turn + skew(body.first) @ a])
 
 
-def crba(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "n n"]:
+def crba(robot: AnyRobot, q: Float[Array, " nq"]) -> Float[Array, "n n"]:
     """The mass matrix by the composite rigid body algorithm, rotors included."""
     if robot.couplings is not None:
         full = whole(robot, q)  # M_y = Gᵀ M G
@@ -325,7 +326,7 @@ def crba(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "n n"]:
     return rows + rows.T + jnp.diag(row_numbers(robot, robot.armature) - jnp.diagonal(rows))
 
 
-def composite_rows(robot: Robot, q: Float[Array, " nq"], bodies: Moments | None = None) -> Float[Array, "n n"]:
+def composite_rows(robot: AnyRobot, q: Float[Array, " nq"], bodies: Moments | None = None) -> Float[Array, "n n"]:
     """The mass matrix without rotors, each joint against itself and its descendants only; the other half is zero."""
     X, s, n = Adjoint(joint_frames(robot, q)), joint_twists(robot), robot.num_velocities
     bodies = row_bodies(robot, robot.inertia.moments if bodies is None else bodies)
@@ -426,12 +427,12 @@ def _turning_axes(robot: Robot, momentum: Float[Array, " n"], qd: Float[Array, "
 
 
 def bias(
-    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], bodies: Moments | None = None
+    robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], bodies: Moments | None = None
 ) -> Float[Array, " n"]:
     """`C(q, q̇) q̇ + g(q)`: the torque that keeps the joints at constant velocity."""
     return rnea(robot, q, qd, jnp.zeros_like(qd), bodies)
 
 
-def holding(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, " n"]:
+def holding(robot: AnyRobot, q: Float[Array, " nq"]) -> Float[Array, " n"]:
     """`g(q)`: the torque that holds the robot still."""
     return bias(robot, q, jnp.zeros(robot.num_velocities, q.dtype))

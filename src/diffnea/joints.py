@@ -11,15 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from diffnea.canonical import AnyRobot, Canonical
 from diffnea.manifold import rotation_of
 from diffnea.robot import Robot
 from diffnea.spatial import Inertia, Moments, Transform, identity, joint_transform, joint_twist
 
-Body = TypeVar("Body", Inertia, Moments)
+Body = TypeVar("Body", bound=Inertia | Moments)
 
 
-def joint_frames(robot: Robot, q: Float[Array, " nq"]) -> Transform:
+def joint_frames(robot: AnyRobot, q: Float[Array, " nq"]) -> Transform:
     """`T_{λ,i} = T_O · T_q(q_i)`: the pose of each row's frame in its parent's."""
+    if isinstance(robot, Canonical):
+        return robot.joint_frames(q)
     if robot.tree.simple:
         return _place_links(robot.placement, robot.axis, robot.tree.revolute, q)
     layout = robot.tree.layout
@@ -46,7 +49,7 @@ def _pose_of(robot: Robot, i: int, q: Array) -> Transform:
     return T_O @ Transform(rotation_of(q[at : at + 4]), jnp.zeros(3, q.dtype))
 
 
-def joint_twists(robot: Robot) -> Float[Array, "n 6"]:
+def joint_twists(robot: AnyRobot) -> Float[Array, "n 6"]:
     """`s_i`: the twist of each row at unit rate, in its link's frame; those of one joint are the columns of its S."""
     if robot.tree.simple:
         return _twist_links(robot.axis, robot.tree.revolute)
@@ -58,7 +61,7 @@ def joint_twists(robot: Robot) -> Float[Array, "n 6"]:
 _twist_links = jax.jit(jax.vmap(joint_twist))
 
 
-def joint_motions(robot: Robot, s: Float[Array, "n 6"], qd: Float[Array, " n"]) -> Float[Array, "n 6"]:
+def joint_motions(robot: AnyRobot, s: Float[Array, "n 6"], qd: Float[Array, " n"]) -> Float[Array, "n 6"]:
     """`S_i q̇_i` of the whole joint, at its first row, and zero at its others."""
     layout = robot.tree.layout
     moved = s * qd[:, None]
@@ -69,7 +72,7 @@ def joint_motions(robot: Robot, s: Float[Array, "n 6"], qd: Float[Array, " n"]) 
     )
 
 
-def row_bodies(robot: Robot, bodies: Body) -> Body:
+def row_bodies(robot: AnyRobot, bodies: Body) -> Body:
     """What moves with each row alone: the link with the last row of its joint, nothing with the others."""
     if robot.tree.simple:
         return bodies
@@ -79,7 +82,7 @@ def row_bodies(robot: Robot, bodies: Body) -> Body:
     return jax.tree.map(lambda x: x[places], padded)
 
 
-def row_numbers(robot: Robot, numbers: Float[Array, " links"]) -> Float[Array, " n"]:
+def row_numbers(robot: AnyRobot, numbers: Float[Array, " links"]) -> Float[Array, " n"]:
     """A number a joint as one a row."""
     return numbers if robot.tree.simple else numbers[robot.tree.layout.links.astype(np.int32)]
 
@@ -89,7 +92,7 @@ def _several(robot: Robot) -> list[int]:
     return [i for i in range(robot.num_links) if i not in single]
 
 
-def _spans(robot: Robot) -> list[tuple[int, int]]:
+def _spans(robot: AnyRobot) -> list[tuple[int, int]]:
     """Each joint's rows, from the first to behind the last."""
     first = robot.tree.layout.first_velocity
     return list(zip(first, (*first[1:], robot.num_velocities), strict=True))
@@ -110,7 +113,7 @@ def _arrange(robot: Robot, found: list[Transform], still: Transform) -> Transfor
     return jax.tree.map(lambda *parts: jnp.concatenate(parts)[index], *found, still)
 
 
-def _twist_places(robot: Robot) -> np.ndarray:
+def _twist_places(robot: AnyRobot) -> np.ndarray:
     """Where each row's twist stands behind those of joints with one coordinate: [linear, angular] of a free link."""
     layout = robot.tree.layout
     order = layout.single.tolist()

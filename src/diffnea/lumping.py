@@ -6,17 +6,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffnea.robot import Robot
+from diffnea.canonical import AnyRobot, Canonical
 from diffnea.spatial import Adjoint, Moments
 
 
-def lumped(robot: Robot) -> Moments:
+def lumped(robot: AnyRobot) -> Moments:
     """Links with the same joint dynamics and fewer numbers: what a link's joint does not move counts as its parent's.
 
     That is mass on the axis of a revolute joint, and moments without mass behind a prismatic one. A revolute joint's
     link keeps no mass, no first moment along the axis and no second one. Only the parameters are worked on: once for
     all samples. Derivatives in the parameters go by `rnea`, and take them as they are.
     """
+    if isinstance(robot, Canonical):
+        return robot.inertia.moments
     bodies, none = robot.inertia.moments, Moments.of_nothing(robot.axis.dtype)
     links = robot.placement, robot.axis, robot.tree.revolute, bodies
     if robot.tree.simple:

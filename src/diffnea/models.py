@@ -15,7 +15,7 @@ from diffnea.actuators import AbstractActuator, EnergyClass, Ideal, for_robot
 from diffnea.actuators.networks import Network
 from diffnea.actuators.on_joints import on_joints
 from diffnea.arrays import Rows
-from diffnea.batches import batched
+from diffnea.batches import batched, in_any_frames
 from diffnea.contact import Table
 from diffnea.robot import Robot, require_single
 
@@ -323,6 +323,7 @@ def _statistics(rows: Float[Array, "sample k"]) -> tuple[Float[Array, " k"], Flo
     return mean, jnp.where(spread > 1e-6 * (1e-6 + jnp.abs(mean)), spread, jnp.ones_like(spread))
 
 
+@in_any_frames
 def acceleration(
     model: AbstractModel, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]
 ) -> Float[Array, " n"]:

@@ -71,7 +71,7 @@ class Tree(eqx.Module):
     def from_root(self, step: Callable[..., tuple[Any, Any]], root: Any, *links: Any) -> Any:
         """Run `carry, output = step(parent's carry, *link)` from the base outwards; the outputs, one row a link."""
         outputs, carry = [], _repeat(root, 1)
-        for level in _levels(self.parents):
+        for level in levels(self.parents):
             carry, output = _on_rows(step, _take(carry, level.parents), *_take(links, level.links))
             outputs.append(output)
         return self._gather(step, root, links, outputs)
@@ -79,7 +79,7 @@ class Tree(eqx.Module):
     def from_leaves(self, step: Callable[..., tuple[Any, Any]], nothing: Any, *links: Any) -> Any:
         """Run `message, output = step(sum of the children's messages, *link)` towards the base; the outputs."""
         outputs, messages = [], _repeat(nothing, 0)
-        for level in reversed(_levels(self.parents)):
+        for level in reversed(levels(self.parents)):
             total = _sum_children(messages, nothing, level.children)
             messages, output = _on_rows(step, total, *_take(links, level.links))
             outputs.append(output)
@@ -89,7 +89,7 @@ class Tree(eqx.Module):
         """Level by level → link by link; a robot without joints still gets outputs of the right shape."""
         if not outputs:
             return jax.vmap(step)(_repeat(carry, 0), *links)[1]
-        order = np.argsort(np.concatenate([level.links for level in _levels(self.parents)]))
+        order = np.argsort(np.concatenate([level.links for level in levels(self.parents)]))
         return _take(jax.tree.map(lambda *rows: jnp.concatenate(rows), *outputs), order)
 
 
@@ -158,7 +158,7 @@ class _Level:
 
 
 @lru_cache(maxsize=1024)
-def _levels(parents: tuple[int, ...]) -> tuple[_Level, ...]:
+def levels(parents: tuple[int, ...]) -> tuple[_Level, ...]:
     """Links grouped by depth: one vmapped step a level keeps compile time to the depth, not the size."""
     depth: list[int] = []
     for parent in parents:

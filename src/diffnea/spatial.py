@@ -4,6 +4,8 @@ Everything here is written for one frame or one body; `jax.vmap` gives the rest.
 the symbols.
 """
 
+from typing import TYPE_CHECKING
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -41,10 +43,66 @@ def _turn(axis: Float[Array, "3"], cosine: Float[Array, ""], sine: Float[Array, 
     return along + cosine * (jnp.eye(3, dtype=axis.dtype) - along) + sine * skew(axis)
 
 
+class Turn(eqx.Module):
+    """A turn about the x- or the z-axis by its cosine and sine: four products a vector, where a matrix takes nine."""
+
+    cosine: Float[Array, "*frames"]
+    sine: Float[Array, "*frames"]
+    about: int = eqx.field(static=True)  # 0: x, 2: z
+
+    @property
+    def T(self) -> "Turn":
+        return Turn(self.cosine, -self.sine, self.about)
+
+    def __matmul__(self, v: Float[Array, "3 *k"]) -> Float[Array, "3 *k"]:
+        c, s, (x, y, z) = self.cosine, self.sine, v
+        return jnp.stack([c * x - s * y, s * x + c * y, z] if self.about else [x, c * y - s * z, s * y + c * z])
+
+    def conjugate(self, S: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+        """`R S Rᵀ` of a symmetric matrix; the trace of the plane that turns stays."""
+        c, s, i, j, k = self.cosine, self.sine, *((0, 1, 2) if self.about else (1, 2, 0))
+        left, right = s * S[i, i] + c * S[i, j], s * S[i, j] + c * S[j, j]
+        new = {(j, j): s * left + c * right, (i, j): c * left - s * right, (k, k): S[k, k]}
+        new |= {(i, i): S[i, i] + S[j, j] - new[j, j]}
+        new |= {(i, k): c * S[i, k] - s * S[j, k], (j, k): s * S[i, k] + c * S[j, k]}
+        new |= {(b, a): number for (a, b), number in new.items()}
+        return jnp.stack([jnp.stack([new[a, b] for b in range(3)]) for a in range(3)])
+
+
+class Turns(eqx.Module):
+    """A rotation as a product of turns and of matrices, the last of which acts first."""
+
+    parts: tuple[Turn | Float[Array, "*frames 3 3"], ...]
+
+    @property
+    def T(self) -> "Turns":
+        return Turns(tuple(part.T for part in reversed(self.parts)))
+
+    def __matmul__(self, v: Float[Array, "3 *k"]) -> Float[Array, "3 *k"]:
+        for part in reversed(self.parts):
+            v = part @ v
+        return v
+
+    def __rmatmul__(self, M: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+        return (self.T @ M.T).T
+
+    def conjugate(self, S: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+        """`R S Rᵀ` of a symmetric matrix."""
+        for part in reversed(self.parts):
+            S = part.conjugate(S) if isinstance(part, Turn) else _mirror(part @ S @ part.T)
+        return S
+
+
+if TYPE_CHECKING:
+    Rotation = Array  # what either can do, a matrix can
+else:
+    Rotation = Float[Array, "*frames 3 3"] | Turns
+
+
 class Transform(eqx.Module):
     """A pose `T = (R, p)`; `T_ab @ T_bc` is `T_ac`, and carries coordinates in c to coordinates in a."""
 
-    rotation: Float[Array, "*frames 3 3"]
+    rotation: Rotation
     translation: Float[Array, "*frames 3"]
 
     def __matmul__(self, other: "Transform") -> "Transform":
@@ -113,8 +171,10 @@ class Adjoint(eqx.Module):
         return Moments(body.mass, moved, _rotated(R, body.second) + about_parent)
 
 
-def _rotated(R: Float[Array, "3 3"], S: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+def _rotated(R, S: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """`R S Rᵀ` of a symmetric matrix; its first row by symmetry and by the trace, which rotations keep."""
+    if isinstance(R, Turns):
+        return R.conjugate(S)
     rows = R[1:] @ S @ R.T
     first = jnp.stack([jnp.trace(S) - rows[0, 1] - rows[1, 2], rows[0, 0], rows[1, 0]])
     return _mirror(jnp.concatenate([first[None], rows]))
@@ -233,6 +293,19 @@ class Moments(eqx.Module):
 
     def __matmul__(self, v: Float[Array, "6"]) -> Float[Array, "6"]:
         """`M v`: the momentum of the body at the twist v."""
-        h, S = skew(self.first), self.second
-        J = jnp.trace(S) * jnp.eye(3, dtype=S.dtype) - S
+        h, J = skew(self.first), self._rotational_matrix
         return jnp.concatenate([self.mass * v[:3] - h @ v[3:], h @ v[:3] + J @ v[3:]])
+
+    @property
+    def _rotational_matrix(self) -> Float[Array, "3 3"]:
+        return jnp.trace(self.second) * jnp.eye(3, dtype=self.second.dtype) - self.second
+
+    def matrix(self) -> Float[Array, "6 6"]:
+        """`M = [m·1, −[h]; [h], J]`."""
+        h = skew(self.first)
+        return jnp.block([[self.mass * jnp.eye(3, dtype=h.dtype), -h], [h, self._rotational_matrix]])
+
+    @property
+    def moments(self) -> "Moments":
+        """Itself: where a robot has an `Inertia`, it may have this."""
+        return self

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from diffnea import files
+from diffnea import canonical, files
 from diffnea.formats import mjcf, urdf
 from diffnea.formats.description import (
     Curve,
@@ -78,6 +78,7 @@ def load_robot(
         raise RobotFileError(f"{path}: {one_line(str(error))}") from None
     for note in (*description.notes, *massless_note(robot)):
         warnings.warn(f"{path}: {one_line(note)}", stacklevel=2)
+    canonical.note(robot)
     return robot
 
 

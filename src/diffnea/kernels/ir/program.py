@@ -59,12 +59,14 @@ class Program:
       `("row", argument, offset, strides)`: element `offset + strides · steps` of an argument; `("table", numbers)`:
       a known number for each step, all as the bytes of float64.
 
-    `outputs` holds, for each result array, the values of its elements in row-major order, or `IN_LOOP`.
+    `outputs` holds, for each result array, the values of its elements in row-major order, or `IN_LOOP`. A `shortcut`
+    gives the same where the truth that is its last output holds.
     """
 
     instructions: tuple[tuple, ...]
     outputs: tuple[tuple[int, ...], ...]
     argument_sizes: tuple[int, ...]
+    shortcut: "Program | None" = None
 
     @property
     def num_operations(self) -> int:

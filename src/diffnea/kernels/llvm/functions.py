@@ -10,19 +10,21 @@ from diffnea.kernels.llvm.values import Values
 # Shared values are read again after so many instructions instead of being kept: reading one into all lanes costs as
 # much as reading back a spilled vector, takes an eighth of the memory, and saves writing it.
 WINDOW = 200
+PARAMETERS = "ptr %arrays,ptr noalias %shared,ptr noalias %sums,i64 %blocks,i64 %stride"  # of `compute`
 
 
 class Prepare(Values):
     """`prepare(arrays, shared)`: everything that does not vary, as scalars."""
 
-    def __init__(self, plan: Plan, code: Code):
+    def __init__(self, plan: Plan, code: Code, suffix: str = ""):
         super().__init__(plan, code, varying=False, block="entry")
+        self._name = f"prepare{suffix}"
         self._pointers: dict[int, str] = {}
 
     def emit(self) -> None:
         """Write the function."""
         code = self.code
-        code.lines += ["define internal void @prepare(ptr %arrays,ptr %shared) {", "entry:", ""]
+        code.lines += [f"define internal void @{self._name}(ptr %arrays,ptr %shared) {{", "entry:", ""]
         room = len(code.lines) - 1
         self.operations()
         for value, place in self.plan.shared.items():
@@ -47,8 +49,9 @@ class Compute(Values):
     `stride` is how far apart the elements of a sample are in arrays whose last axis is that of the samples.
     """
 
-    def __init__(self, plan: Plan, code: Code):
+    def __init__(self, plan: Plan, code: Code, suffix: str = ""):
         super().__init__(plan, code, varying=True, block="loop")
+        self._name = f"compute{suffix}"
         self._window: dict[int, str] = {}
         self._base, self._window_start = "%shared", 0
         self._memory = Memory(code, (*plan.arguments, *plan.outputs))
@@ -65,8 +68,7 @@ class Compute(Values):
     def emit(self) -> None:
         """Write the function."""
         code = self.code
-        parameters = "ptr %arrays,ptr noalias %shared,ptr noalias %sums,i64 %blocks,i64 %stride"
-        code.lines += [f"define internal void @compute({parameters}) {{", "entry:", ""]
+        code.lines += [f"define internal void @{self._name}({PARAMETERS}) {{", "entry:", ""]
         room = len(code.lines) - 1
         self._memory.open()
         code.branch(code.let("icmp eq i64 %blocks,0"), "done", "loop")

@@ -1,12 +1,13 @@
 """A scalar program as an LLVM module: its two functions, a table that describes them, and the handler JAX calls."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from diffnea.kernels.ir.layout import Layout, Plan, cost, plan_of
 from diffnea.kernels.ir.program import Program
 from diffnea.kernels.llvm.code import RARELY, Code
-from diffnea.kernels.llvm.functions import Compute, Prepare
+from diffnea.kernels.llvm.functions import PARAMETERS, Compute, Prepare
 from diffnea.kernels.llvm.operations import COST
 from diffnea.kernels.passes.products import with_fewer_products
 from diffnea.kernels.passes.schedule import scheduled
@@ -26,22 +27,85 @@ class Vectors:
 def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtime: str) -> str:
     """The assembly of a kernel whose handler passes each call to the function called `runtime`."""
     assert program.outputs, "a kernel has results"
-    plan = plan_of(scheduled(with_fewer_products(program), layout), layout)
     scalar = Code(bits, 1, vectors.fused)
     vector = Code(bits, vectors.bytes * 8 // bits, vectors.fused)
-    Prepare(plan, scalar).emit()
-    Compute(plan, vector).emit()
+    plan, chosen = _bettered(program, layout), _shortcut(program, layout)
+    if chosen is None:
+        Prepare(plan, scalar).emit()
+        Compute(plan, vector).emit()
+        shared, choice = len(plan.shared), []
+    else:
+        short, condition = chosen
+        for suffix, one in (("_short", short), ("_long", plan)):
+            Prepare(one, scalar, suffix).emit()
+            Compute(one, vector, suffix).emit()
+        shared = max(len(plan.shared), len(short.shared)) + 1
+        choice = _choice(scalar, short.shared[condition], shared - 1)
     declarations = sorted(scalar.declarations | vector.declarations)
-    lines = [*declarations, *_table(plan, bits, vector.lanes), *_handler(runtime), *scalar.lines, *vector.lines, RARELY]
+    table = _table(plan, shared, bits, vector.lanes)
+    lines = [*declarations, *table, *_handler(runtime), *scalar.lines, *vector.lines, *choice, RARELY]
     return "\n".join(lines)
 
 
-def _table(plan: Plan, bits: int, lanes: int) -> list[str]:
+def _bettered(program: Program, layout: Layout) -> Plan:
+    return plan_of(scheduled(with_fewer_products(program), layout), layout)
+
+
+def _shortcut(program: Program, layout: Layout) -> tuple[Plan, int] | None:
+    """The plan for where a condition holds, and the condition; None if there is none, or samples differ in it."""
+    if program.shortcut is None:
+        return None
+    plan = _bettered(program.shortcut, replace(layout, summed=(*layout.summed, False), columns=_one_more(layout)))
+    *outputs, (condition,) = plan.program.outputs
+    if plan.varies[condition] or condition not in plan.shared:
+        return None
+    return plan._replace(program=replace(plan.program, outputs=tuple(outputs)), outputs=plan.outputs[:-1]), condition
+
+
+def _one_more(layout: Layout) -> tuple[bool, ...]:
+    return (*layout.columns, False) if layout.columns else ()
+
+
+def _choice(code: Code, condition: int, flag: int) -> list[str]:
+    """`prepare` and `compute`, which pass each call on to those of one of the two programs."""
+    real, zero = code.scalar, "0.0"
+    at = [f"getelementptr {real},ptr %shared,i64 {place}" for place in (condition, flag)]
+    names = re.sub(r"(ptr|i64)( noalias)? ", r"\1 ", PARAMETERS)
+    return [
+        "define internal void @prepare(ptr %arrays,ptr %shared) {",
+        "call void @prepare_short(ptr %arrays,ptr %shared)",
+        f"%at={at[0]}",
+        f"%holds=load {real},ptr %at",
+        f"%flag={at[1]}",
+        f"store {real} %holds,ptr %flag",
+        f"%truth=fcmp une {real} %holds,{zero}",
+        "br i1 %truth,label %done,label %long",
+        "long:",
+        "call void @prepare_long(ptr %arrays,ptr %shared)",
+        "br label %done",
+        "done:",
+        "ret void",
+        "}",
+        f"define internal void @compute({PARAMETERS}) {{",
+        f"%flag={at[1]}",
+        f"%holds=load {real},ptr %flag",
+        f"%truth=fcmp une {real} %holds,{zero}",
+        "br i1 %truth,label %short,label %long",
+        *[
+            line
+            for way in ("short", "long")
+            for line in (f"{way}:", f"tail call void @compute_{way}({names})", "ret void")
+        ],
+        "}",
+    ]
+
+
+def _table(plan: Plan, shared: int, bits: int, lanes: int) -> list[str]:
     """A `Kernel` and its `Array`s, as `runtime_call.ll` declares them."""
     arrays = [*plan.arguments, *plan.outputs]
     summed = sum(array.size for array in plan.outputs if not array.has_samples)
     sizes = [8 * len(arrays), 8 * len(arrays)]  # pointers to arrays, pointers to copies, then numbers
-    sizes += [count * bits // 8 for count in (len(plan.shared), summed * lanes, summed * lanes, summed)]
+    sizes += [count * bits // 8 for count in (shared, summed * lanes, summed * lanes, summed)]
     sizes += [array.size * lanes * bits // 8 if array.has_samples else 0 for array in arrays]
     offsets = [0, *accumulate(-(-size // 64) * 64 for size in sizes)]
     rows = [

@@ -5,6 +5,8 @@ Primitives that only move data move those; the others are rules beside this file
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import jax
@@ -74,15 +76,26 @@ def trace(function: Callable, *arguments: Any) -> tuple[Program, Any]:
 def program_of(closed: ClosedJaxpr) -> Program:
     """The program of a jaxpr: with loops if its scans are fit for them."""
     try:
-        return _program(closed, Tracer())
+        return _program(closed)
     except Unfit as reason:
-        return _program(closed, Tracer(no_loops=str(reason)))
+        return _program(closed, no_loops=str(reason))
 
 
-def _program(closed: ClosedJaxpr, tracer: "Tracer") -> Program:
+def _program(closed: ClosedJaxpr, no_loops: str = "") -> Program:
+    """The program for where nothing likely holds; if there is any such, with the one for where all of it does."""
+    tracer = Tracer(no_loops)
+    program = _traced(closed, tracer)
+    if not tracer.conditions:
+        return program
+    return replace(program, shortcut=_traced(closed, Tracer(no_loops, likely=True)))
+
+
+def _traced(closed: ClosedJaxpr, tracer: "Tracer") -> Program:
     shapes = [variable.aval.shape for variable in closed.jaxpr.invars]
     inputs = [tracer.inputs(i, shape) for i, shape in enumerate(shapes)]
     outputs = [tracer.symbols(result).values for result in tracer.run(closed, inputs)]
+    if tracer.likely:
+        outputs.append(np.array([reduce(partial(tracer.builder.op, "and"), tracer.conditions)]))
     program = tracer.builder.build(outputs, [int(np.prod(shape)) for shape in shapes])
     count = sum(value != IN_LOOP for output in program.outputs for value in output)
     if count > MOST_RESULTS:
@@ -91,10 +104,14 @@ def _program(closed: ClosedJaxpr, tracer: "Tracer") -> Program:
 
 
 class Tracer:
-    """Walks a jaxpr with symbols for arrays; `no_loops` says why scans must be unrolled, if they must."""
+    """Walks a jaxpr with symbols for arrays; `no_loops` says why scans must be unrolled, if they must.
 
-    def __init__(self, no_loops: str = ""):
-        self.builder, self.no_loops = Builder(), no_loops
+    What is said to be likely is taken as true or as false everywhere (`likely`), and collected (`conditions`).
+    """
+
+    def __init__(self, no_loops: str = "", likely: bool = False):
+        self.builder, self.no_loops, self.likely = Builder(), no_loops, likely
+        self.conditions: list[int] = []
         self._constants: dict[int, tuple[Any, Operand]] = {}  # by identity: jaxprs that are run again share them
 
     def inputs(self, argument: int, shape: tuple[int, ...]) -> Symbols:

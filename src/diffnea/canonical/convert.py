@@ -1,0 +1,158 @@
+"""From a `Robot` to its canonical form: by numpy where its numbers are there, traced where they are not."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from diffnea.canonical.frames import Chosen, Geometry, Moved, above, chosen, lumped, moved, placed, structure
+from diffnea.canonical.robot import ZERO, Canonical, Known
+from diffnea.robot import Robot, nameless
+from diffnea.spatial import Inertia
+
+MOST_GUESSES = 1000
+_guesses: dict[Any, tuple[Any, Known | None]] = {}  # of each tree, the geometry of the last robot, and its pattern
+
+Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def canonical(robot: Robot, compile: Compile, dtype: Any) -> Canonical:
+    """The canonical form of a robot; `compile` makes kernels of what is computed where JAX traces."""
+    tree = nameless(robot).tree
+    geometry = Geometry(robot.placement.rotation, robot.placement.translation, robot.axis)
+    bodies = robot.inertia, robot.armature
+    if _traced(geometry):
+        placed, inertia, armature = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), (geometry, *bodies))
+        angles, numbers = _converted(compile, tree, placed, inertia, armature)
+        return Canonical(tree, angles, numbers, jnp.asarray(robot.gravity, dtype), structure(tree), guess(tree))
+    note(robot)
+    geometry = Geometry(*(np.asarray(leaf, np.float64) for leaf in geometry))
+    frames = chosen(tree, geometry)
+    if _traced(bodies):
+        parts = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), (geometry, *bodies, frames))
+        numbers = compile(_numbers)(tree, *parts)
+    else:
+        inertia, armature = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), bodies)
+        numbers = _numbers(tree, geometry, inertia, armature, frames)
+    known = pattern(tree, geometry, frames, robot.gravity)
+    with jax.ensure_compile_time_eval():  # numbers that are there stay so where something else is traced
+        angles, numbers, gravity = (
+            x if _traced(x) else jnp.asarray(x, dtype) for x in (frames.angles, numbers, robot.gravity)
+        )
+    return Canonical(tree, angles, numbers, gravity, known)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _converted(compile: Compile, tree, geometry: Geometry, inertia: Inertia, armature) -> tuple[Any, Any]:
+    """`angles` and `numbers`: one small kernel. Its derivatives are larger, and by kernels over the joints."""
+    frames, numbers = _split(compile(_frames_and_numbers)(tree, geometry, inertia, armature), Chosen)
+    return frames.angles, numbers
+
+
+@_converted.defjvp
+def _converted_tangent(compile: Compile, primals, tangents):
+    tree = primals[0]
+    constants = jax.tree.map(jax.lax.stop_gradient, primals)
+    frames, _ = _split(compile(_frames_and_numbers)(*constants), Chosen)
+
+    def again(geometry, inertia, armature):
+        parent, axis_above = above(tree, frames, geometry.axis)
+        rows = jax.vmap(compile(_one_moved))(geometry, inertia, frames, axis_above, parent)
+        return compile(_gathered)(tree, rows, armature)
+
+    return _converted(compile, *primals), (jnp.zeros_like(frames.angles), jax.jvp(again, primals[1:], tangents[1:])[1])
+
+
+# What a kernel that is kept by name gives is one array: `Chosen` and `Moved` side by side, a row a link.
+_SHAPES = {Chosen: ((3, 3), (3,), (), (3,)), Moved: ((3, 3), (3,), (3,), (), (3,), (3, 3))}
+
+
+def _row(parts: Chosen | Moved) -> Any:
+    return jnp.concatenate([part.reshape(len(part), -1) for part in parts], -1)
+
+
+def _split(rows: Any, kind: type) -> tuple[Any, Any]:
+    """The parts of a kind, and what follows them."""
+    sizes = [int(np.prod(shape)) for shape in _SHAPES[kind]]
+    *columns, rest = jnp.split(rows, np.cumsum(sizes), -1)
+    return kind(*(x.reshape(len(rows), *shape) for x, shape in zip(columns, _SHAPES[kind], strict=True))), rest
+
+
+def _one_moved(*link: Any) -> Any:
+    """`moved` of one link."""
+    return _row(moved(*jax.tree.map(lambda x: x[None], link)))[0]
+
+
+def _frames_and_numbers(tree, geometry: Geometry, inertia: Inertia, armature) -> Any:
+    frames = chosen(tree, geometry)
+    return jnp.concatenate([_row(frames), _numbers(tree, geometry, inertia, armature, frames)], -1)
+
+
+def _numbers(tree, geometry: Geometry, inertia: Inertia, armature, frames: Chosen) -> Any:
+    parent, axis_above = above(tree, frames, geometry.axis)
+    return _columns(tree, moved(geometry, inertia, frames, axis_above, parent), armature)
+
+
+def _gathered(tree, rows: Any, armature) -> Any:
+    return _columns(tree, _split(rows, Moved)[0], armature)
+
+
+def _columns(tree, bodies: Moved, armature) -> Any:
+    """The columns of `Canonical.numbers`."""
+    xp, at_base = np if isinstance(armature, np.ndarray) else jnp, (np.array(tree.parents) < 0)[:, None]
+    place = xp.where(at_base, xp.zeros_like(bodies.place), bodies.place)
+    return xp.concatenate([place, bodies.swivel, lumped(tree, bodies), armature[:, None]], -1)
+
+
+def is_simple(robot: Robot) -> bool:
+    """Whether there are joints, each with one coordinate of its own, and no springs: others have no canonical form."""
+    return robot.num_links > 0 and robot.tree.simple and robot.couplings is None and robot.springs is None
+
+
+def _traced(leaves: Any) -> bool:
+    return any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(leaves))
+
+
+def pattern(tree: Any, geometry: Geometry, frames: Chosen, gravity: Any) -> Known:
+    """Which angles are multiples of a right one, and which other numbers are zero."""
+    angles, place, pull = structure(tree).arrays()
+    found = frames.angles
+    right = found / (np.pi / 2) == np.round(found / (np.pi / 2))
+    right[:, ZERO] = found[:, ZERO] == 0
+    places = placed(tree, geometry, frames)
+    pull = pull if _traced(gravity) else np.where(np.asarray(gravity) == 0, 0.0, pull)
+    return Known.of(
+        np.where(np.isnan(angles) & right, found, angles),
+        np.where(np.isnan(place) & (places == 0), 0.0, place),
+        pull,
+    )
+
+
+def note(robot: Robot) -> None:
+    """Remember the geometry as a guess for robots with the same tree whose numbers are not there yet."""
+    geometry = robot.placement.rotation, robot.placement.translation, robot.axis, robot.gravity
+    key = robot.tree.parents, robot.tree.revolute.tobytes()
+    held = _guesses.get(key)
+    if _traced(geometry) or held is not None and all(a is b for a, b in zip(held[0], geometry, strict=True)):
+        return
+    if len(_guesses) > MOST_GUESSES:
+        _guesses.clear()
+    _guesses[key] = geometry, None
+
+
+def guess(tree: Any) -> Known | None:
+    """What was known of the last robot with this tree; None if that is no more than the tree says."""
+    key = tree.parents, tree.revolute.tobytes()
+    if key not in _guesses:
+        return None
+    geometry, known = _guesses[key]
+    if known is None:
+        arrays = [np.asarray(leaf, np.float64) for leaf in geometry]
+        placements = Geometry(*arrays[:3])
+        known = pattern(tree, placements, chosen(tree, placements), arrays[3])
+        _guesses[key] = geometry, known
+    return None if known == structure(tree) else known

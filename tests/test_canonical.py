@@ -1,0 +1,186 @@
+"""Canonical frames: the same dynamics and the same derivatives, whatever frames a robot came with."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from robots import random_robot, random_state, random_tree
+
+import diffnea as dn
+from diffnea import batches, dynamics
+from diffnea.canonical import Canonical, convert
+from diffnea.kernels.rules.tracer import trace
+from diffnea.robot import Tree
+
+SAMPLES = 5
+
+
+def tree_of(parents, kinds) -> Tree:
+    names = tuple(map(str, range(len(parents))))
+    return Tree(tuple(parents), tuple(kinds), names, names)
+
+
+def tidy() -> dn.Robot:
+    """Parallel, coincident, crossing and opposite axes, a sliding joint in the middle, two branches, two roots."""
+    tree = tree_of((-1, 0, 1, 2, 1, 4, -1), ("revolute",) * 3 + ("prismatic", "revolute", "prismatic", "revolute"))
+    robot = random_robot(tree, 7)
+    axis = np.array([[0, 0, 1], [0, 0, 1], [0, 0, -1], [1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]], float)
+    place = np.array([[0, 0, 0.3], [0.2, 0, 0], [0, 0, 0.1], [0, 0, 0], [0.1, 0, 0.2], [0, 0.3, 0], [1, 0, 0]], float)
+    placement = replace(robot.placement, rotation=jnp.tile(jnp.eye(3), (7, 1, 1)), translation=jnp.asarray(place))
+    return replace(robot, placement=placement, axis=jnp.asarray(axis), gravity=jnp.array([0.0, 0.0, -9.81]))
+
+
+ROBOTS = {
+    "tidy": tidy(),
+    "random": random_robot(
+        tree_of((-1, 0, 1, 1, -1), ("revolute", "prismatic", "revolute", "revolute", "revolute")), 1
+    ),
+}
+
+
+def readable(robot, q, qd, tau):
+    return jax.vmap(dynamics.forward, (None, 0, 0, 0))(robot, q, qd, tau)
+
+
+def states(robot) -> tuple[jax.Array, ...]:
+    rows = [random_state(robot.num_joints, seed) for seed in range(SAMPLES)]
+    return tuple(jnp.asarray(array) for array in np.stack(rows, 1))
+
+
+def tangent(robot: dn.Robot, gradient: dn.Robot) -> list[jax.Array]:
+    """A gradient along rotations and unit axes, where alone it means something."""
+    R, G = robot.placement.rotation, gradient.placement.rotation
+    turning = jnp.swapaxes(R, 1, 2) @ G
+    across = gradient.axis - jnp.sum(gradient.axis * robot.axis, 1, keepdims=True) * robot.axis
+    rotation = turning - jnp.swapaxes(turning, 1, 2)
+    return jax.tree.leaves(
+        (rotation, gradient.placement.translation, across, gradient.inertia, gradient.armature, gradient.gravity)
+    )
+
+
+def close(found, wanted, bound):
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        scale = max(float(jnp.max(jnp.abs(b), initial=0.0)), 1e-3)
+        assert float(jnp.max(jnp.abs(a - b), initial=0.0)) < bound * scale
+
+
+@pytest.fixture(scope="module")
+def argument():
+    """Forward dynamics of a robot that is an argument, traced when the tidy robot was the guess; and of the others."""
+    dn.forward_dynamics(ROBOTS["tidy"], *states(ROBOTS["tidy"]))
+    return jax.jit(dn.forward_dynamics)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_values_and_derivatives_in_every_number_of_an_argument(name):
+    robot, (q, qd, tau) = ROBOTS[name], states(ROBOTS[name])
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=q.shape))
+
+    def both(function):
+        return jax.jit(jax.value_and_grad(lambda *given: jnp.sum(weights * function(*given)), (0, 1, 2, 3)))
+
+    dn.forward_dynamics(robot, q, qd, tau)  # its zeros are then the guess
+    value, slopes = both(dn.forward_dynamics)(robot, q, qd, tau)
+    wanted, wanted_slopes = both(readable)(robot, q, qd, tau)
+    close(value, wanted, 1e-12)
+    close(slopes[1:], wanted_slopes[1:], 1e-10)
+    close(tangent(robot, slopes[0]), tangent(robot, wanted_slopes[0]), 1e-10)
+
+
+def crooked(robot: dn.Robot) -> dn.Robot:
+    """Another robot with the same tree, and no zero where this has one."""
+    return random_robot(robot.tree, 3)
+
+
+def test_a_guess_is_used_where_it_is_right_and_only_there(argument):
+    """The body for the guessed zeros and the general one, by one compiled function."""
+    robot = ROBOTS["tidy"]
+    state = states(robot)
+    almost = replace(robot, placement=replace(robot.placement, translation=robot.placement.translation + 1e-9))
+    for other in (robot, crooked(robot), almost):
+        close(argument(other, *state), readable(other, *state), 1e-12)
+    form = convert.canonical(robot, lambda part: part, np.float64)
+    traced = jax.jit(lambda robot: _matched(robot))
+    assert bool(traced(robot)) and not bool(traced(crooked(robot))) and not bool(traced(almost))
+    assert isinstance(form, Canonical) and form.guess is None  # a robot whose numbers are there needs none
+
+
+def _matched(robot):
+    return convert.canonical(robot, lambda part: part, np.float64).matches()
+
+
+def test_a_guess_saves_operations():
+    """Else the second body would be for nothing."""
+    robot, counts = ROBOTS["tidy"], {}
+    structure = convert.structure(robot.tree)
+    known = convert.guess(robot.tree) or pytest.fail("no guess")
+    form = convert.canonical(robot, lambda part: part, np.float64)
+    for name, each in (("general", structure), ("guessed", known)):
+        run = batches.with_guesses(dynamics.forward)
+        shapes = jax.tree.map(
+            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (replace(form, known=each), *(states(robot)))
+        )
+        shapes = (shapes[0], *(jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in shapes[1:]))
+        counts[name] = trace(run, *shapes)[0].num_operations
+    assert counts["guessed"] < 0.8 * counts["general"]
+
+
+def test_robots_side_by_side_under_vmap_and_scan(argument):
+    """A batch of robots, each with its own numbers: what is likely for one is not for all."""
+    pair = [ROBOTS["tidy"], crooked(ROBOTS["tidy"])]
+    robots, state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *pair), states(pair[0])
+    found = jax.jit(jax.vmap(argument, (0, None, None, None)))(robots, *state)
+    scanned = jax.jit(lambda robots: jax.lax.scan(lambda _, robot: (None, argument(robot, *state)), None, robots)[1])(
+        robots
+    )
+    wanted = jnp.stack([readable(robot, *state) for robot in pair])
+    close(found, wanted, 1e-12)
+    close(scanned, wanted, 1e-12)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_random_trees_closed_over(seed):
+    """Torques, mass matrix and accelerations of concrete robots, sliding joints with children among them."""
+    robot = random_robot(random_tree(seed, 6 + seed), seed)
+    q, qd, tau = states(robot)
+    close(
+        dn.inverse_dynamics(robot, q, qd, tau),
+        jax.jit(jax.vmap(dynamics.rnea, (None, 0, 0, 0)))(robot, q, qd, tau),
+        1e-12,
+    )
+    close(dn.mass_matrix(robot, q), jax.jit(jax.vmap(dynamics.crba, (None, 0)))(robot, q), 1e-12)
+    close(dn.forward_dynamics(robot, q, qd, tau), jax.jit(readable)(robot, q, qd, tau), 1e-11)
+
+
+def test_inertia_that_is_learned_in_known_geometry():
+    """Frames are found outside, bodies moved inside of what is differentiated."""
+    robot, state = ROBOTS["tidy"], states(ROBOTS["tidy"])
+
+    def slopes(function):
+        return jax.jit(jax.grad(lambda inertia: jnp.sum(function(replace(robot, inertia=inertia), *state) ** 2)))
+
+    close(slopes(dn.forward_dynamics)(robot.inertia), slopes(readable)(robot.inertia), 1e-10)
+
+
+def test_single_precision():
+    """Right angles are found in single precision, too, and results are as exact as that allows."""
+    robot = ROBOTS["tidy"]
+    state = [x.astype(jnp.float32) for x in states(robot)]
+    small = jax.tree.map(lambda x: x.astype(jnp.float32), robot)
+    assert bool(jax.jit(lambda robot: convert.canonical(robot, lambda part: part, np.float32).matches())(small))
+    close(jax.jit(dn.forward_dynamics)(small, *state), readable(robot, *states(robot)).astype(jnp.float32), 1e-3)
+
+
+def test_what_is_asked_again_of_a_robot_is_prepared_once(monkeypatch):
+    """The second call by hand finds the canonical form of the first; another robot has its own."""
+    asked, (q, qd, tau) = [], states(ROBOTS["tidy"])
+    make = batches.canonical
+    monkeypatch.setattr(batches, "canonical", lambda *given: asked.append(1) or make(*given))
+    robot = replace(ROBOTS["tidy"])
+    first = dn.forward_dynamics(robot, q, qd, tau)
+    assert len(asked) == 1
+    assert np.array_equal(dn.forward_dynamics(robot, q, qd, tau), first) and len(asked) == 1
+    other = replace(robot, gravity=robot.gravity + 1)
+    assert not np.allclose(dn.forward_dynamics(other, q, qd, tau), first) and len(asked) == 2
