@@ -24,7 +24,7 @@ from robots import source
 import diffnea as dn
 from diffnea.actuators import Stribeck
 from diffnea.models import Model
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 DT, STEPS = 1 / 250, 2500
 FACTORS = (0.1, 1.0, 10.0, 100.0)

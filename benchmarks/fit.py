@@ -25,7 +25,7 @@ from diffnea.batches import gravity_torque, mass_matrix  # noqa: E402
 from diffnea.identify import fit  # noqa: E402
 from diffnea.models import FeedForward, Model  # noqa: E402
 from diffnea.recordings import Recording, Samples  # noqa: E402
-from diffnea.rollout import rollout  # noqa: E402
+from diffnea.simulate import rollout  # noqa: E402
 from diffnea.systems import varied  # noqa: E402
 
 SYSTEMS = {"cartpole": systems.cartpole, "furuta": systems.furuta}

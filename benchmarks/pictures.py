@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from energy import DT, machine
 
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 WIDTH, HEIGHT, LEFT, RIGHT, BOTTOM, TOP = 720, 300, 64, 24, 46, 34
 COLOURS = {"auto": "#0b6e4f", "rk4": "#c8553d"}

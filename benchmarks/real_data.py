@@ -44,7 +44,7 @@ import diffnea as dn  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.identify.judge.windows import without_delay  # noqa: E402
 from diffnea.models import unlimited  # noqa: E402
-from diffnea.rollout.delay import delayed  # noqa: E402
+from diffnea.simulate.delay import delayed  # noqa: E402
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def ours():
     jax.config.update("jax_enable_x64", True)
     import diffnea as dn
     from diffnea.actuators import Stribeck
-    from diffnea.rollout import rollout
+    from diffnea.simulate import rollout
 
     robot = dn.systems.furuta().robot
     friction = Stribeck.of(np.array([9e-4, 5e-5]), np.array([6e-4, 3e-5]), np.array([3e-4, 1e-5]), 4.0)

@@ -16,7 +16,7 @@ from diffnea.models import FeedForward, Model
 from diffnea.parameters import encode, learnable, pack, physical_values, unpack
 from diffnea.recordings import Recording, RecordingError, Samples
 from diffnea.robot import astype
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 # A fit of exact data ends at rounding: residuals of 1e-12 of the accelerations' spread.
 EXACT = 1e-20

@@ -9,7 +9,7 @@ from diffnea import systems
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 DT, STEPS, SHIFT = 0.01, 50, np.array([0.0, 0.08])
 # Of a zero, in rad: what the pull to none leaves of a shift.

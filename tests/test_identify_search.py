@@ -15,7 +15,7 @@ from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_race
 from diffnea.identify.solve.solution import Solution, status_of
 from diffnea.models import Model
 from diffnea.recordings import Recording
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 
 def test_validation_chooses_between_starts_that_fit_about_as_well():

@@ -12,7 +12,7 @@ from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.trajectory import segments as shooting_kernels
 from diffnea.identify.trajectory.shooting import Shooting, shots
 from diffnea.models import Model
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 STEP = 1e-6
 

@@ -25,7 +25,7 @@ from diffnea.identify.trajectory.stages import Fitter, Stage
 from diffnea.identify.trajectory.window_weights import weights
 from diffnea.models import Model
 from diffnea.recordings import Recording
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 ENCODER = np.array([2e-5, 2 * np.pi / 4096])
 # Two fits of the same motion agree to this share, and their roll-outs to this share of the motion, where noise begins.

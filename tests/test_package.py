@@ -49,16 +49,38 @@ def test_types_are_checked_at_run_time_in_every_part_but_the_compiler(pytestconf
     assert {f"diffnea.{part}" for part in parts if not part.startswith("__")} - set(listed) == {"diffnea.kernels"}
 
 
-PUBLIC = ("", ".actuators", ".parameters", ".recordings", ".rollout", ".systems", ".identify", ".excitation", ".report")
+PUBLIC = ("actuators", "parameters", "recordings", "simulate", "systems", "identify", "excitation", "report")
 
 
 @pytest.mark.parametrize("part", PUBLIC)
 def test_the_api_page_names_all_that_is_public(part):
     page = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
     named = set(re.findall(r"\w+", page))
-    module = importlib.import_module(f"diffnea{part}")
+    module = importlib.import_module(f"diffnea.{part}")
     offered = {name for name, value in vars(module).items() if name[0] != "_" and not isinstance(value, ModuleType)}
     assert offered and offered <= named | {"NAMES"}, offered - named
+
+
+def test_the_package_offers_what_it_lists_and_the_api_page_names_it():
+    import diffnea
+
+    page = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+    assert set(diffnea.__all__) <= set(re.findall(r"\w+", page)) & set(dir(diffnea))
+    for name in diffnea.__all__:
+        assert getattr(diffnea, name) is not None
+    assert callable(diffnea.rollout)
+    assert not hasattr(diffnea, "rollouts")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["fit", "--help"], ["fitt"], ["fit", "--los", "torque"]]
+)
+def test_help_and_typing_errors_need_no_jax(arguments):
+    program = (
+        f"import sys; from diffnea.cli import main; main({arguments!r});"
+        "print([name for name in ('jax', 'scipy', 'mujoco') if name in sys.modules])"
+    )
+    assert _python("-c", program).splitlines()[-1] == "[]"
 
 
 # Types are checked at run time in the tests, but not for users: these calls run as theirs do.

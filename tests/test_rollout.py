@@ -14,8 +14,8 @@ from mujoco import rollout as mujoco_rollout
 from diffnea import actuators, kernels, save_robot, systems
 from diffnea.actuators import Stribeck, Viscous
 from diffnea.models import FeedForward, Model
-from diffnea.rollout import Rollout, rk4_step, rollout, safe_step
-from diffnea.rollout.arguments import checked
+from diffnea.simulate import Rollout, rk4_step, rollout, safe_step
+from diffnea.simulate.arguments import checked
 
 LAW = 1e-10
 WITNESS = 1e-6

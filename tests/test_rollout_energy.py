@@ -16,7 +16,7 @@ import diffnea as dn
 from diffnea import actuators, systems
 from diffnea.actuators import Stribeck, Viscous
 from diffnea.models import Model
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 DT = 1 / 250
 RISE = 1e-9  # of the energy's range, in one step

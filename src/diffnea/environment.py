@@ -23,7 +23,7 @@ except ImportError as error:
 from diffnea.arrays import Rows
 from diffnea.models import Model, unlimited
 from diffnea.robot import Robot, require_single
-from diffnea.rollout import delay, step
+from diffnea.simulate import delay, step
 
 Reward = Callable[[Array, Array, Array], Any]
 

@@ -93,7 +93,7 @@ class AbstractModel(eqx.Module):
         Returns:
             (q, qd) after the step.
         """
-        from diffnea.rollout import step
+        from diffnea.simulate import step
 
         return step(self, q, qd, u, dt)
 

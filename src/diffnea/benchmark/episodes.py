@@ -14,7 +14,7 @@ from diffnea import dynamics, kernels
 from diffnea.models import Model
 from diffnea.recordings import Recording
 from diffnea.robot import Robot
-from diffnea.rollout.classical import runge_kutta
+from diffnea.simulate.classical import runge_kutta
 from diffnea.systems import System, varied
 
 SUBSTEPS = 4  # of the simulated systems, so that their own integration error does not matter

@@ -20,7 +20,7 @@ from diffnea.identify.problem.tracks import Track
 from diffnea.models import AbstractModel, Model
 from diffnea.recordings import Samples
 from diffnea.robot import Robot
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 from diffnea.systems import System
 
 WINDOWS, QUICK_WINDOWS, MANY = 48, 24, 10_000

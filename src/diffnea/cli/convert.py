@@ -3,28 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from tyro.conf import Positional
-
+from diffnea.cli.arguments.convert import ConvertArguments
 from diffnea.formats import load_robot, save_robot
 
 
 @dataclass(frozen=True)
-class Convert:
-    """Write a robot file as URDF or MJCF, whichever the ending of OUT says.
-
-    Names, joints, limits, inertias and joint dynamics go over; meshes and other looks do not.
-    """
-
-    robot: Positional[str]
-    """The robot file, URDF or MJCF."""
-    out: Positional[str]
-    """The file to write: .urdf, or .xml for MJCF."""
-    allow_unphysical: bool = False
-    """Take links that no body can be."""
-    json: bool = False
-    """Print the result as one JSON object."""
-    debug: bool = False
-    """Show where in the program an error came from."""
+class Convert(ConvertArguments):
+    """The command; its fields are those of its arguments."""
 
     def run(self) -> dict[str, Any]:
         robot = load_robot(self.robot, allow_unphysical=self.allow_unphysical)

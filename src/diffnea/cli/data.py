@@ -1,31 +1,15 @@
 """`diffnea data`: public recordings, listed and fetched."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from tyro.conf import Positional
-
+from diffnea.cli.arguments.data import DataArguments
 from diffnea.recordings import download, public
 
 
 @dataclass(frozen=True)
-class Data:
-    """List public recordings of real machines, or fetch some.
-
-    They come from their authors' repositories, each file checked by SHA-256, into the folder that DIFFNEA_DATA names,
-    by default diffnea/data in the user's cache. The benchmark finds them there.
-    """
-
-    action: Positional[Literal["list", "get"]] = "list"
-    """List what there is, or get it."""
-    names: Positional[tuple[str, ...]] = ()
-    """Data sets to get."""
-    mirror: str = download.ORIGIN
-    """Where to fetch from, laid out like the origin."""
-    json: bool = False
-    """Print the result as one JSON object."""
-    debug: bool = False
-    """Show where in the program an error came from."""
+class Data(DataArguments):
+    """The command; its fields are those of its arguments."""
 
     def run(self) -> dict[str, Any]:
         if self.action == "list":
@@ -35,7 +19,7 @@ class Data:
         if not self.names:
             raise ValueError(f"data get: no name given; use any of {', '.join(download.datasets())}")
         chosen = [download.find(name) for name in self.names]
-        fetched = {each.name: download.get(each.name, self.mirror) for each in chosen}
+        fetched = {each.name: download.get(each.name, self.mirror or download.ORIGIN) for each in chosen}
         return {"folder": str(public.folder()), "fetched": fetched}
 
     def summary(self, result: dict[str, Any]) -> str:

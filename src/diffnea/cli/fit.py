@@ -2,12 +2,11 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any, Literal
-
-from tyro.conf import Positional
+from typing import Any
 
 from diffnea import identify, report
 from diffnea.cli import inputs, outputs
+from diffnea.cli.arguments.fit import FitArguments
 from diffnea.cli.suspicions import suspicions, timing
 from diffnea.cli.words import fit_in_words
 from diffnea.excitation.choosing import AUTO
@@ -20,63 +19,8 @@ NOT_ACCEPTED = 3  # the exit code
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Learn a robot's physics from recordings, and write the identified robot file.
-
-    A part of the data is kept back; the verdict rests on how well the learned model predicts that part. A fit that is
-    not accepted leaves rejected.urdf in place of identified.urdf, and exit code 3. ROBOT is a URDF or MJCF file, the
-    name of a robot that comes with diffnea, or the folder of an earlier fit, whose robot and actuator are taken.
-    RECORDINGS are .csv, .npz, .parquet, .mat, .mcap or .db3 files, or parts of a public data set, as
-    quanser_cartpole:train.
-    """
-
-    robot: Positional[str]
-    """The robot file to start from, or the folder of an earlier fit."""
-    recordings: Positional[tuple[str, ...]]
-    """What to learn from."""
-    learn: tuple[str, ...] = (AUTO,)
-    """auto is inertia, actuator and what evidence asks for. Or any of inertia, kinematics, armature, calibration (zero
-    positions of the joints), actuator; or friction (the actuator alone); or payload alone: what the last link carries
-    beyond the robot, best from an earlier fit. A named actuator is always learned."""
-    links: tuple[str, ...] = ()
-    """Links whose inertia is learned; by default all."""
-    joints: tuple[str, ...] = ()
-    """Joints whose placement, armature or zero position is learned; by default all."""
-    actuator: str = AUTO
-    """auto chooses by evidence on the training data, and says what. Or parts joined by +: ideal viscous coulomb
-    stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain coupling ripple."""
-    set: tuple[str, ...] = ()
-    """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
-    commas."""
-    method: Literal["auto", "adam", "lm", "linear"] = "auto"
-    """How to search."""
-    loss: Literal["auto", "acceleration", "torque", "trajectory"] = AUTO
-    """What to compare; auto takes torques where every joint is driven, else trajectories."""
-    start: Literal["nominal", "random"] = "nominal"
-    """Start from the robot file's numbers, or from random ones."""
-    test: tuple[str, ...] = ()
-    """Recordings for the verdict; without them a part of RECORDINGS is kept back."""
-    columns: str | None = None
-    """A TOML file that says which columns of the logs are what."""
-    measured: bool = False
-    """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
-
-    goals: bool = False
-    """The logs' inputs are position goals of servos, in the units of positions."""
-    lock: tuple[str, ...] = ()
-    """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
-    robust: bool = False
-    """Weight outliers down."""
-    seed: int = 0
-    """Of everything random."""
-    out: str = "out"
-    """The folder to write to."""
-    all: bool = False
-    """Print base parameters and everything that the data do not tell, too."""
-    json: bool = False
-    """Print the result as one JSON object."""
-    debug: bool = False
-    """Show where in the program an error came from."""
+class Fit(FitArguments):
+    """The command; its fields are those of its arguments."""
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()

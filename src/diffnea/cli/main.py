@@ -13,7 +13,7 @@ from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 from diffnea import files
 from diffnea.cli.process import guarded
 
-# Each command is a dataclass in the module of its name; a module is imported when its command is called.
+# Each command is a class in the module of its name, which is imported when it is called; its arguments stand apart.
 COMMANDS = {
     "benchmark": "Benchmark",
     "check": "Check",
@@ -26,8 +26,13 @@ COMMANDS = {
 }
 
 
+def arguments_class(name: str) -> Any:
+    """The dataclass of a command's arguments; importing it is quick."""
+    return getattr(import_module(f"diffnea.cli.arguments.{name}"), f"{COMMANDS[name]}Arguments")
+
+
 def command_class(name: str) -> Any:
-    """The dataclass of a command: its fields are the arguments, `run` does the work, `summary` says it in words.
+    """The command with these arguments: `run` does the work, `summary` says it in words.
 
     A command may have `exit_code`, which makes one of its result; without it that is 0.
     """
@@ -53,19 +58,19 @@ def _main(arguments: list[str]) -> int:
         print(f"diffnea: {found}; use {', '.join(COMMANDS)} (diffnea --help)", file=sys.stderr)
         return 2
     try:
-        command = tyro.cli(
-            command_class(arguments[0]),
+        given = tyro.cli(
+            arguments_class(arguments[0]),
             prog=f"diffnea {arguments[0]}",
             args=arguments[1:],
             config=(FlagCreatePairsOff, PositionalMetavarFromFieldName),
         )
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else 2
-    return _run(command)
+    return _run(command_class(arguments[0])(**vars(given)))
 
 
 def _usage() -> str:
-    rows = [f"  {name:<10} {command_class(name).__doc__.splitlines()[0]}" for name in COMMANDS]
+    rows = [f"  {name:<10} {arguments_class(name).__doc__.splitlines()[0]}" for name in COMMANDS]
     head = "diffnea: learn the physics of a robot from its recordings"
     return "\n".join([head, "", "commands:", *rows, "", "diffnea COMMAND --help tells a command's arguments"])
 

@@ -5,31 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tyro.conf import Positional
-
 from diffnea import report
 from diffnea.cli import inputs
+from diffnea.cli.arguments.report import ReportArguments
 from diffnea.cli.words import comparison_in_words
 
 
 @dataclass(frozen=True)
-class Report:
-    """Write the HTML page of a fit's or a benchmark's folder, or compare two fits.
-
-    One folder: its report.html, and for a benchmark results.csv and figures too. Two folders of fits: both beside each
-    other, here and as a page.
-    """
-
-    folders: Positional[tuple[str, ...]]
-    """The folder of a fit or of a benchmark, or two folders of fits."""
-    out: str = "comparison.html"
-    """The page of a comparison; a single folder keeps its own."""
-    open: bool = False
-    """Show the page in a browser."""
-    json: bool = False
-    """Print the result as one JSON object."""
-    debug: bool = False
-    """Show where in the program an error came from."""
+class Report(ReportArguments):
+    """The command; its fields are those of its arguments."""
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()

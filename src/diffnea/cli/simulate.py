@@ -1,53 +1,26 @@
 """`diffnea simulate`: what a robot file or a fit says will happen, as a recording."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from tyro.conf import Positional
 
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
 from diffnea.cli import inputs, outputs
+from diffnea.cli.arguments.simulate import SimulateArguments
 from diffnea.models import Model
 from diffnea.recordings import Recording, RecordingError, differentiate, is_regular, regular, save_recording
 from diffnea.robot import Robot
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 from diffnea.text import aligned, length
 
 _MOST_SAMPLES = 10_000_000
 
 
 @dataclass(frozen=True)
-class Simulate:
-    """Roll a robot or a fit out and write what happens as a recording.
-
-    A robot file moves with the damping and friction it states, a fit with the actuator that was learned. With --input
-    the commands of a recording drive it, from that recording's first state; without, it moves freely from --q and --qd.
-    """
-
-    model: Positional[str]
-    """A robot file, the name of a robot that comes with diffnea, or the folder of a fit."""
-    seconds: float | None = None
-    """How long; by default as long as the input, else 5."""
-    input: str | None = None
-    """A recording whose commands are given."""
-    q: tuple[float, ...] = ()
-    """Positions to start from, rad or m, one a joint; by default the input's first, else zero."""
-    qd: tuple[float, ...] = ()
-    """Velocities to start with."""
-    dt: float = 1 / 250
-    """Time step in seconds, where no input gives one."""
-    integrator: Literal["auto", "rk4"] = "auto"
-    """auto keeps the energy guarantee; rk4 is Runge-Kutta's."""
-    columns: str | None = None
-    """A TOML file that says which columns of the input are what."""
-    out: str = "simulated.csv"
-    """The recording to write: .csv or .npz."""
-    json: bool = False
-    """Print the result as one JSON object."""
-    debug: bool = False
-    """Show where in the program an error came from."""
+class Simulate(SimulateArguments):
+    """The command; its fields are those of its arguments."""
 
     def run(self) -> dict[str, Any]:
         inputs.double_precision()

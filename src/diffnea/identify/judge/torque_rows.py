@@ -13,7 +13,7 @@ from diffnea.identify.problem.rows import Rows, through
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.tracks import Track, equations
 from diffnea.models import Model
-from diffnea.rollout.delay import weights
+from diffnea.simulate.delay import weights
 
 # Rows are compared in windows of so many seconds; samples without order in time, so many together.
 SECONDS, TOGETHER = 0.5, 10

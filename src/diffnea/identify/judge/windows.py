@@ -11,7 +11,7 @@ from diffnea.actuators import Combined, Delay, Ideal, combine
 from diffnea.identify.options import JudgeOptions
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import AbstractModel, Model
-from diffnea.rollout import rollout
+from diffnea.simulate import rollout
 
 # Seconds ahead at which predictions are scored; the last is the length of a window.
 HORIZONS = (0.1, 0.5, 1.0, 2.0)

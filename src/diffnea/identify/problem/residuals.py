@@ -16,7 +16,7 @@ from diffnea.identify.problem.rows import Batch, LowPass, Rows, plain, through
 from diffnea.identify.problem.unknowns import Unknowns, model_of
 from diffnea.kernels.rules.tracer import MOST_RESULTS
 from diffnea.models import Model, acceleration, inverse
-from diffnea.rollout.delay import latest, weights
+from diffnea.simulate.delay import latest, weights
 
 # A Jacobian of more numbers than this is worked through in pieces.
 MOST_NUMBERS = 2**24

@@ -12,7 +12,7 @@ from diffnea.identify.options import ProblemOptions
 from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
-from diffnea.rollout.delay import weights
+from diffnea.simulate.delay import weights
 
 _DEFAULT = ProblemOptions()
 # States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.

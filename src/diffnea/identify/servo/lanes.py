@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from diffnea import batches
 from diffnea.identify.problem.tracks import Track
-from diffnea.rollout.delay import delayed, led
-from diffnea.rollout.safe import safe_step
+from diffnea.simulate.delay import delayed, led
+from diffnea.simulate.safe import safe_step
 
 # Lanes at most: with several models these fill every register.
 MOST_LANES = 16

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from diffnea import kernels
 from diffnea.identify.problem.residuals import Form, delayed
 from diffnea.kernels.rules.tracer import MOST_RESULTS
-from diffnea.rollout import rk4_step, safe_step
+from diffnea.simulate import rk4_step, safe_step
 
 # Of a piece. The windows fill a few vectors, the steps are many beside what a call costs.
 WINDOWS, STEPS = 32, 25

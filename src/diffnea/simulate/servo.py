@@ -15,8 +15,8 @@ from jaxtyping import Array, Float
 
 from diffnea import dynamics
 from diffnea.models import Model, held_energies, mass
-from diffnea.rollout import sticking
-from diffnea.rollout.balance import Level, settle
+from diffnea.simulate import sticking
+from diffnea.simulate.balance import Level, settle
 
 # Rounds over the joints for each inner step; loops are already solved together.
 ROUNDS = 2

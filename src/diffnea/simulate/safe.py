@@ -7,10 +7,10 @@ from jaxtyping import Array, Float
 
 from diffnea import dynamics
 from diffnea.models import Model, constrained, mass
-from diffnea.rollout import sticking
-from diffnea.rollout.balance import level, settle
-from diffnea.rollout.classical import runge_kutta
-from diffnea.rollout.servo import servo_step
+from diffnea.simulate import sticking
+from diffnea.simulate.balance import level, settle
+from diffnea.simulate.classical import runge_kutta
+from diffnea.simulate.servo import servo_step
 
 # How much of a velocity viscous friction may take in a step, x / (1 + x) with x = dt·λ, until it is integrated
 # implicitly. At x = 2 both methods damp alike: Runge-Kutta's factor is 1 − 2 + 2 − 4/3 + 2/3 = 1/3, the implicit

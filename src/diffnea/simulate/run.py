@@ -14,11 +14,11 @@ from jaxtyping import Array, ArrayLike, Float, Real
 from diffnea import batches
 from diffnea.arrays import Rows
 from diffnea.models import AbstractModel, Model
-from diffnea.rollout import loop
-from diffnea.rollout.arguments import Arguments, checked
-from diffnea.rollout.classical import rk4_step
-from diffnea.rollout.delay import delayed, led
-from diffnea.rollout.safe import safe_step
+from diffnea.simulate import loop
+from diffnea.simulate.arguments import Arguments, checked
+from diffnea.simulate.classical import rk4_step
+from diffnea.simulate.delay import delayed, led
+from diffnea.simulate.safe import safe_step
 
 
 class Rollout(eqx.Module):

@@ -10,7 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from diffnea import batches
-from diffnea.rollout.delay import latest, weights
+from diffnea.simulate.delay import latest, weights
 
 # A joint this fast, in rad/s or m/s, has left the world: it is caught before numbers overflow, gradients with them.
 ABSURD = 1e6

@@ -1,0 +1,3 @@
+"""What each command is asked for, one dataclass a command; light, so that help and typing errors are quick."""
+
+AUTO = "auto"
