@@ -260,8 +260,7 @@ def for_robot(
 def _file_servos(robot: Robot) -> dict[int, FileServo]:
     """Servos of positions in the robot's file, by joint."""
     found = formats.servos(robot)
-    names = np.array(robot.joint_names)[robot.tree.layout.single].tolist()
-    kept = {k: found[name] for k, name in enumerate(names) if name in found}
+    kept = {k: found[name] for k, name in enumerate(robot.joint_names) if name in found}
     return {k: servo for k, servo in kept.items() if servo.kind == "position"}
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Resistance, Stage
+from diffnea.canonical import AnyRobot
 from diffnea.manifold import parts
-from diffnea.robot import Robot
 
 
 @final
@@ -96,7 +96,7 @@ class OnJoints(AbstractActuator):
         return self.actuator.stage
 
 
-def on_joints(actuator: AbstractActuator, robot: Robot) -> AbstractActuator:
+def on_joints(actuator: AbstractActuator, robot: AnyRobot) -> AbstractActuator:
     """The actuator as the robot's q and q̇ ask for it: itself, where every joint has one coordinate."""
     if robot.tree.simple:
         return actuator
