@@ -98,7 +98,8 @@ def test_the_forecast_is_what_the_fit_finds(folder):
         task = {"learn": ("inertia",), "actuator": "viscous", "loss": loss}
         told = {each.formula: each for each in forecast(start, recording, **task).combinations}
         found = {each.formula: each for each in dn.fit(start, recording, **task).identifiable}
-        common = [name for name in found if name in told]
+        # What is zero by structure, as gravity about an upright axis, has an interval of rounding errors.
+        common = [name for name in found if name in told and told[name].std > 1e-9]
         assert len(common) >= 5
         ratios = np.array([told[name].std / found[name].std for name in common])
         assert np.all((ratios > 1 / 3) & (ratios < 3)), dict(zip(common, ratios, strict=True))

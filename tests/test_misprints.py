@@ -43,7 +43,11 @@ MISPRINTS = {
         "X.T @ (b + beta)), (U, psi, tau_free)",
         "X.T @ (b + beta)), (U, psi, tau + s @ b)",
     ),
-    "5 in the solution by the mass matrix": ("dynamics.py", "tau - bias(", "tau + bias("),
+    "5 in the solution by the mass matrix": (
+        "dynamics.py",
+        "tau - bias(robot, q, qd, bodies)",
+        "tau + bias(robot, q, qd, bodies)",
+    ),
     "6 ad* of the other sign": ("dynamics.py", "b = -ad(v).T @ (M @ v)", "b = ad(v).T @ (M @ v)"),
     "6 in Newton-Euler": ("dynamics.py", "skew(wd) + skew(w) @ skew(w)", "skew(wd) - skew(w) @ skew(w)"),
     "7 wrenches carried the wrong way": (

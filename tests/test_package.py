@@ -36,7 +36,13 @@ def test_public_names_are_there():
         assert getattr(diffnea, name).__doc__, name
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+LONG = ("04_swing_up", "05_no_kinematics")  # half a minute each
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(each, id=each.stem, marks=[pytest.mark.slow] if each.stem in LONG else []) for each in EXAMPLES],
+)
 def test_examples_run(path):
     assert _python(str(path)).strip()
 

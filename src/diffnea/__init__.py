@@ -159,9 +159,9 @@ _MODULES = (
 
 def __getattr__(name: str):
     if name in _HOMES:
-        found = getattr(_import_module(f"diffnea.{_HOMES[name]}"), name)
+        found = getattr(_import_module(f"{__name__}.{_HOMES[name]}"), name)
     elif name in _MODULES:
-        found = _import_module(f"diffnea.{name}")
+        found = _import_module(f"{__name__}.{name}")
     else:
         raise AttributeError(f"module 'diffnea' has no attribute '{name}'")
     globals()[name] = found

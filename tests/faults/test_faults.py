@@ -1,7 +1,6 @@
 """Pipes, signals and disks that fail: each ends in a code and at most one line, and leaves nothing half done."""
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -63,13 +62,12 @@ def test_output_that_is_full_is_one_line():
 
 
 def test_a_disk_that_is_full_names_the_file_and_leaves_no_draft(tmp_path):
-    def small():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-
     robot, out = tmp_path / "arm.urdf", tmp_path / "arm.xml"
     bare = {key: value for key, value in os.environ.items() if "CACHE" not in key} | {"DIFFNEA_CACHE": "off"}
     robot.write_text(ARM)
-    code, said = run(["convert", str(robot), str(out)], preexec_fn=small, env=bare)
+    small = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); "
+    with start(small + COMMAND.format(arguments=["convert", str(robot), str(out)]), env=bare) as process:
+        code, said = process.wait(300), process.stderr.read()
     assert (code, said) == (1, f"diffnea: {out}: file too large\n".encode())
     assert list(tmp_path.iterdir()) == [robot]
 

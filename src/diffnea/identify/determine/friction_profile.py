@@ -226,6 +226,8 @@ class _Columns:
         own = np.append(self._own(k), len(self.products) - 1)
         rows, chosen = self.rows[:, own] - self.rows @ self._explained(k, curves)[:, own], mine.chosen
         slopes = rows[:, chosen]
+        if np.linalg.matrix_rank(slopes) < len(chosen):  # as of a joint that stands still: nothing to widen
+            return np.ones(len(chosen))
         residuals = slopes @ np.linalg.lstsq(slopes, rows[:, -1], rcond=None)[0] - rows[:, -1]
         places = self.problem.joint, self.problem.sample, self.problem.segment
         spread = uncertainty(slopes, residuals, *places, found, self.problem.dt is not None)

@@ -40,8 +40,8 @@ def minimise(
 
     With `agree`, stop as soon as two starts have arrived at the same lowest loss, or one at none: the others would
     bring nothing. `unit` is a moderate change of each number of θ: none moves further in one step. The loss of a
-    `rough` problem jumps; a step may then raise it by this share, and one that promises less is none. `warm` starts
-    are near a minimum. A start that is not finite is left where it is.
+    `rough` problem jumps; a step may then raise it by this share, and where Newton's step promises less, it ends.
+    `warm` starts are near a minimum. A start that is not finite is left where it is.
     """
     state = _State(problem, np.array(points, float), unit, rough, options)
     state.damping[:] = WARM_DAMPING if warm else FIRST_DAMPING
@@ -74,6 +74,7 @@ class _State:
         self.best, self.best_loss = points, self.loss
         self.normal: Normal | None = None
         self.eigen: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        self.decrement = np.zeros(len(points))  # what Newton's whole step promises
         self.damping = np.full(len(points), FIRST_DAMPING)
         self.growth = np.full(len(points), 4.0)
         self.scale = np.zeros_like(points if unit is None else points[:, : len(unit)])
@@ -106,8 +107,9 @@ class _State:
         taken = (loss < (1 + self.rough) * self.loss) & usable
         gain = np.where(taken, self.loss, 0.0) - np.where(taken, loss, 0.0)
         # Where a step was not taken, the next is shorter, and promises less.
-        least = max(self.options.insignificant / self.problem.rows, self.rough)
-        significant = promised > least * self.loss
+        significant = promised > self.options.insignificant / self.problem.rows * self.loss
+        if self.rough:  # a loss that jumps is at its minimum where not even Newton's whole step promises more
+            significant &= self.decrement > self.rough * self.loss
         self.still = np.where(significant & usable, 0, self.still + 1)
         self._adapt(taken, gain / np.maximum(promised, 1e-300))
         self.points = np.where(taken[:, None], trial, self.points)
@@ -130,6 +132,7 @@ class _State:
         D, values, vectors = self.eigen
         gradient = np.einsum("spk,sp->sk", vectors, np.where(usable[:, None], normal.gradient / D, 0.0))
         known = values > RANK_TOLERANCE * values[:, -1:]
+        self.decrement = np.sum(np.where(known, gradient**2 / np.where(known, values, 1.0), 0.0), axis=1)
         while True:
             along = np.where(known, -gradient / (values + self.damping[:, None] + (~known)), 0.0)
             move = np.einsum("spk,sk->sp", vectors, along) / D
