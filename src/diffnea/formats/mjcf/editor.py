@@ -21,12 +21,12 @@ from diffnea.formats.mjcf.text import (
     bristles,
     friction_tag,
     inertial_attributes,
-    quaternion,
     tag,
     where,
     widened,
 )
 from diffnea.formats.xml_text import Element, format_numbers, parse
+from diffnea.manifold import quaternion_of
 from diffnea.robot import JOINT_KINDS
 
 _ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
@@ -132,7 +132,7 @@ class _Change:
         if not np.array_equal(pose_before[:3, 3], pose[:3, 3]):
             self.text.set(element, "pos", local[:3, 3])
         if not np.array_equal(pose_before[:3, :3], pose[:3, :3]):
-            self.text.put(element, _ORIENTATIONS, {"quat": format_numbers(quaternion(local[:3, :3]))})
+            self.text.put(element, _ORIENTATIONS, {"quat": format_numbers(quaternion_of(local[:3, :3]))})
         for i, (joint, joint_element) in enumerate(zip(body.joints, self._joints(element), strict=True)):
             if not np.array_equal(anchors_before[i], anchors[i]):
                 self.text.set(joint_element, "pos", (_undo(joint.frame) @ shift(anchors[i]))[:3, 3])

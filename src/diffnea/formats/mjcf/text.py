@@ -12,6 +12,7 @@ import numpy as np
 from diffnea.formats.description import Joint, RobotFileError, central_moments
 from diffnea.formats.mjcf.compiler import ROUNDING_OFF, SLIVER
 from diffnea.formats.xml_text import Document, Edits, Element, format_numbers, parse
+from diffnea.manifold import quaternion_of
 
 FRESH = "save with fresh=True to write a new file"
 # MuJoCo lets joints creep for 20 ms before its dry friction holds. With this it holds as soon as a time step allows: of
@@ -237,7 +238,7 @@ def inertial_attributes(
     moments, turned = np.diag(about_axes), {}
     if np.abs(about_axes - np.diag(moments)).max() > _SAME_AXES * np.abs(inertia[:3, :3]).max():
         moments, axes = np.linalg.eigh(rotational)
-        turned = {"quat": format_numbers(quaternion(axes * np.linalg.det(axes)))}
+        turned = {"quat": format_numbers(quaternion_of(axes * np.linalg.det(axes)))}
     moments = np.maximum(moments, least)
     largest = np.argmax(moments)
     moments[largest] = min(moments[largest], np.delete(moments, largest).sum())
@@ -254,18 +255,3 @@ def refusal(inertia: np.ndarray) -> str | None:
         return None
     found = f"MuJoCo takes no body with mass {mass:g} and principal moments {a:.6g}, {b:.6g}, {c:.6g}"
     return f"{found}; mass and moments must be at least 0, and no moment above the sum of the other two"
-
-
-def quaternion(rotation: np.ndarray) -> np.ndarray:
-    """The unit quaternion (w, x, y, z) of a rotation, w ≥ 0, as an eigenvector: nothing divides by a small number."""
-    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = rotation
-    matrix = np.array(
-        [
-            [xx + yy + zz, zy - yz, xz - zx, yx - xy],
-            [zy - yz, xx - yy - zz, yx + xy, xz + zx],
-            [xz - zx, yx + xy, yy - xx - zz, zy + yz],
-            [yx - xy, xz + zx, zy + yz, zz - xx - yy],
-        ]
-    )
-    vector = np.linalg.eigh(matrix)[1][:, -1]
-    return vector if vector[0] >= 0 else -vector

@@ -16,11 +16,11 @@ from diffnea.formats.mjcf.text import (
     actuator_range,
     friction_tag,
     inertial_attributes,
-    quaternion,
     refusal,
     tag,
     widened,
 )
+from diffnea.manifold import quaternion_of
 from diffnea.robot import JOINT_KINDS, SEVERAL
 
 
@@ -172,7 +172,7 @@ class _Bodies:
 def _placed(pose: np.ndarray) -> dict[str, np.ndarray]:
     """`pos` and `quat`, as far as they are not MuJoCo's defaults."""
     position = {"pos": pose[:3, 3]} if np.any(pose[:3, 3]) else {}
-    return position if np.array_equal(pose[:3, :3], np.eye(3)) else {**position, "quat": quaternion(pose[:3, :3])}
+    return position if np.array_equal(pose[:3, :3], np.eye(3)) else {**position, "quat": quaternion_of(pose[:3, :3])}
 
 
 def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
