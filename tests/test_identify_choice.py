@@ -109,6 +109,20 @@ def test_commands_in_another_unit_get_a_gain_and_torques_do_not(robot):
     np.testing.assert_allclose(other.known["gain"], 0.05, rtol=0.05)
 
 
+@pytest.mark.parametrize("truth", ["ideal", "viscous"])
+def test_a_machine_that_swings_freely_gets_the_friction_it_has_and_no_other(truth):
+    """Nothing is driven and the file's masses are wrong, each by another factor: only their common scale is open."""
+    with jax.enable_x64(True):
+        robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), read_robot("cartpole"))
+        model = dn.Model(robot, for_robot(truth, robot))
+        run = dn.rollout(model, jnp.array([0.1, 2.5]), jnp.zeros(2), None, dt=DT / 2, steps=1600)
+        q = np.asarray(run.q)
+        time, guess = np.arange(len(q)) * DT / 2, robot.inertia.mass * jnp.array([1.4, 0.7])
+        data = [dn.Recording(time=time, q=q, u=0 * q, joint_names=robot.joint_names)]
+        found = chosen(replace(robot, inertia=replace(robot.inertia, mass=guess)), data)
+    assert (found.actuator, found.learn) == (truth, ("inertia", "actuator")), [str(note) for note in found.notes]
+
+
 def test_measured_inputs_are_told_from_held_ones(robot):
     """At 100 Hz a held command acts half a sample, 5 ms, after the same number measured."""
     with jax.enable_x64(True):

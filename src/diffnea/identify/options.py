@@ -88,6 +88,8 @@ class TrajectoryOptions:
     apart: float = 0.1
     # So many ends are fitted to all data: a chain's few windows do not tell which of the best is best.
     finalists: int = 3
+    # A start whose roll-outs are off by less than this share of the spread needs no other: no encoder is as good.
+    exact: float = 1e-4
     # A recording's own zero is expected within this share of the joint's spread, and moved where its errors fall to
     # this share of what they are with the others' zero.
     usual_zero: float = 0.05

@@ -43,6 +43,7 @@ class Columns:
         np.ndarray, " n"
     ]  # of each joint's torques: what inertia and gravity of the file ask for, each by itself
     sizes: Float[np.ndarray, "n ten_n"]  # the share by which each change of bodies moves that size, where gravity acts
+    root: Int[np.ndarray, " n"]  # the joint at the base that each hangs on
 
     @property
     def driven(self) -> np.ndarray:
@@ -76,7 +77,16 @@ def columns(robot: Robot, several: Sequence[Rows]) -> Columns:
         np.concatenate(segments),
         several[0].dt is not None,
         *_sizes(robot, several, basis),
+        root=_roots(robot),
     )
+
+
+def _roots(robot: Robot) -> Int[np.ndarray, " n"]:
+    """The joint at the base that each joint hangs on."""
+    found = np.arange(robot.num_joints)
+    for child, parent in enumerate(robot.tree.parents):
+        found[child] = child if parent < 0 else found[parent]
+    return found
 
 
 def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -197,9 +197,11 @@ def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, not
 
 
 def _roughly(task: Task, prior: Prior, starts: np.ndarray, history: tuple, notes: tuple[Note, ...]) -> Found:
-    """Torques, or accelerations where a gain leaves the scale open: a robot without mass would take no torque."""
+    """Torques, or accelerations where a gain, or no drive at all, leaves the scale open: a robot without mass would
+    take no torque."""
     loss, rows = task.loss, task.rows
-    if task.torque is not None and not any(each.part in ("Gain", "Motor") for each in task.free.parameters):
+    scaled = any(each.part in ("Gain", "Motor") for each in task.free.parameters) or not np.any(task.whole.u)
+    if task.torque is not None and not scaled:
         loss, rows = "torque", tuple(each.scaled(task.torque) for each in task.rows)
         starts = _linear_starts(task, rows, prior, starts)
     found = _weighed(loss, task, rows, prior, starts)

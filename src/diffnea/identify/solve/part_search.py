@@ -6,7 +6,7 @@ best part goes first, until none is worth it; then those go again that others ha
 one number a joint and one in all, are weighed by Schwarz's approximation of the evidence.
 
 Equations of passive joints have nothing on their other side: they are met best by bodies that vanish. So they count
-only where no joint is driven at all, and then with weights of the file's size.
+only where no joint is driven at all, and then with weights of the file's size on average.
 """
 
 from collections.abc import Sequence
@@ -69,8 +69,7 @@ def search(table: Columns, scaled: bool, timed: bool) -> PartsFound:
         weighed.settle(_named(weighed, have))
         gains = _Greedy(weighed, candidates).run()
         have = [name for name, _ in gains]
-    wrong, rows = weighed.residual(_named(weighed, have)), weighed.table.kept
-    left = [np.sqrt(np.mean(wrong[rows[:, j], j] ** 2) / weighed.size()[j] ** 2) for j in np.flatnonzero(rows.any(0))]
+    left = weighed.share(_named(weighed, have))[weighed.table.kept.any(0)]
     brought = [*gains, *([("gain", more)] if gain is not None else [])]
     return PartsFound(
         tuple(have), tuple(brought), delay, sooner, gain, float(max(left, default=0.0)), bool(driven.all())

@@ -23,8 +23,9 @@ _POSITIVE = ("armature", "viscous", "coulomb", "grease", "coupling")
 _LEAST_NOISE = 1e-3
 # Rounds of noise and estimate in turn.
 _ROUNDS = 4
-# How firmly the weights at a passive joint are held: its equation says nothing of their size.
-_HELD = 1e6
+# How firmly the weights of a machine without any drive are held: its equations say nothing of their size. A joint's
+# may become this small beside the others.
+_HELD, _LEAST_SIZE = 1e6, 1e-2
 # Blocks in time at least, and folds of them that are left out in turn.
 _BLOCKS, _FOLDS = 16, 8
 # So many independent rows of all recordings stand beside those of one, where its noise is told.
@@ -89,7 +90,8 @@ class Regression:
         """Noise, and the number of independent rows, by what these parts leave."""
         memory = np.ones(1)
         for _ in range(_ROUNDS):
-            memory = self._weigh(self.residual(names), len(self._columns(names)))
+            x = self._solved(names, self._equations(names))
+            memory = self._weigh(self.residual(names) / self._taken(x), len(x))
             self._sums = None
         self.rows = max(float(np.sum(self.table.kept.sum(0) / memory)), 2.0)
 
@@ -133,6 +135,12 @@ class Regression:
         explained = np.einsum("rjp,jp->rj", self._whole[..., chosen], factor[:, chosen] * x, optimize=True)
         return self._whole[..., self._wanted + self._late] - file - explained
 
+    def share(self, names: Sequence[str]) -> Float[np.ndarray, " n"]:
+        """Of each joint's torques, what is left; of one without a command, of those that the found bodies take."""
+        wrong, kept = self.residual(names), self.table.kept
+        left = np.sum(wrong**2 * kept, axis=0) / np.maximum(kept.sum(0), 1)
+        return np.sqrt(left) / (self.size() * self._taken(self._solved(names, self._equations(names))))
+
     def size(self) -> Float[np.ndarray, " n"]:
         """Of each joint's torques, in the unit of commands."""
         given = np.sqrt(np.mean(self.table.wanted[..., 0] ** 2, axis=0))
@@ -156,6 +164,11 @@ class Regression:
             noise = np.sqrt(more * memory[j] * (squares + shared * common) / (counts + shared))
             self._weight[:, j] = 1 / np.maximum(noise, max(_LEAST_NOISE * self.size()[j], 1e-12))
         return memory
+
+    def _taken(self, x: Float[np.ndarray, " columns"]) -> Float[np.ndarray, " n"]:
+        """What bodies make of each passive joint's torques, by the file's: noise grows and vanishes with them."""
+        bodies = self.table.sizes @ x[: self.table.sizes.shape[1]]
+        return np.where(self.table.driven, 1.0, np.maximum(1 + bodies, _LEAST_SIZE))
 
     def _columns(self, names: Sequence[str]) -> np.ndarray:
         """Where bodies and these parts stand."""
@@ -200,11 +213,12 @@ class Regression:
         return found
 
     def _prior(self, matrix: Float[np.ndarray, "p p"], chosen: np.ndarray) -> Float[np.ndarray, "p p"]:
-        """Bodies near the file's; at passive joints with weights of the file's size, which their equations leave
-        open: bodies that vanish would explain them all."""
+        """Bodies near the file's; of a machine without any drive with weights of the file's size on average over its
+        joints, which the equations leave open: bodies that vanish would explain them all."""
         bodies = self._places["bodies"].stop - self._places["bodies"].start
         found = np.diag(1e-10 * np.diagonal(matrix) + self._precision[chosen])
-        for row in self.table.sizes[~self.table.driven]:
+        for root in [] if self.table.driven.any() else np.unique(self.table.root):
+            row = self.table.sizes[self.table.root == root].mean(0)
             along = row / max(float(np.linalg.norm(row)), 1e-300)
             within = float(along @ matrix[:bodies, :bodies] @ along)
             found[:bodies, :bodies] += _HELD * max(within, 1.0) * np.outer(along, along)

@@ -46,6 +46,7 @@ def improve(
 ) -> Improved:
     """Fit trajectories from where another loss ended, from `others`, and from drawn friction; choose by roll-outs.
 
+    Where the other loss has met the motion exactly, as simulated ones, there is no other minimum to look for.
     What the data do not tell stays at the last of `others`, or where the other loss ended. `seed` draws friction curves
     and windows.
     """
@@ -55,14 +56,15 @@ def improve(
     drawn = with_other_friction(free, centre, options.most_starts - 1 - len(others), seed, speed)
     with threadpool_limits(1, "blas"):  # matrices are small; threads that wait for each other take more than they give
         warm = fitter.start(found.theta, found.loss)
-        ends = race(fitter, [found.theta, *others, *drawn], seed)
-        best = chosen(fitter, ends.best)
+        exact = warm.error < np.log(options.exact)
+        ends = race(fitter, [] if exact else [found.theta, *others, *drawn], seed)
+        best = chosen(fitter, [warm] if exact else ends.best)
         if not best.horizon or best.error >= warm.error:
             kept = replace(found, notes=(*found.notes, note("trajectory-kept-warm-start")))
             return Improved(kept, None)
         best, zeros = _with_zeros(fitter, best)
     history = (*found.history, *(stage.loss for stage in ends.best), best.loss)
-    counted = [ends.note] if drawn else []  # the rule is for drawn starts
+    counted = [ends.note] if drawn and not exact else []  # the rule is for drawn starts
     notes = (*found.notes, *counted, note("trajectory-horizon", seconds=best.horizon), *_notes(zeros, free))
     return Improved(
         replace(found, theta=best.theta, loss=best.loss, history=history, notes=notes),
