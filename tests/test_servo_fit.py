@@ -13,7 +13,8 @@ from diffnea.identify.problem.goals import are_goals
 from diffnea.identify.problem.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.servo.lanes import lanes
-from diffnea.identify.servo.search import Objective
+from diffnea.identify.servo.objective import FLOOR, Objective
+from diffnea.identify.servo.search import corrected
 from diffnea.identify.servo.unknowns import freedom
 from diffnea.models import Model
 
@@ -23,7 +24,7 @@ ARM = """<mujoco><worldbody><body name="a" pos="0 0 0.3"><joint name="a" axis="0
   <body name="b" pos="0.2 0 0"><joint name="b" axis="0 1 0" armature="0.01"/>
   <inertial pos="0.08 0 0.01" mass="0.2" diaginertia="5e-5 2e-4 2e-4"/></body></body></worldbody></mujoco>"""
 TRUE = {"kp": np.array([12.0, 8.0]), "kd": np.array([0.6, 0.3]), "dry": np.array([0.12, 0.06]), "delay": [1.5, 2.2]}
-FEW = Options(servo=ServoOptions(rough=5, fine=8, compared=8))
+FEW = Options(servo=ServoOptions(rough=2, fine=8))
 
 
 @pytest.fixture(scope="module")
@@ -127,13 +128,27 @@ def test_lanes_predict_what_roll_outs_do(robot, motions):
     freed = freedom(free)
     tracks = split(motions, None, ("a", "b"), 2, 0).fitted
     data = lanes(tracks, 8)
-    objective = Objective(data, freed, np.ones(data.goal.shape))
-    left = objective.residuals(freed.start[None])[0]
+    objective = Objective(data, freed)
+    found = objective.compared(freed.start[None])[0]
     model = freed.model(jnp.asarray(freed.start))
     for k, track in enumerate(tracks):
         run = dn.rollout(model, track.measured[0], np.zeros(2), track.u, DT)
-        mine = left[data.motion[data.motion >= 0] == k]
-        assert np.allclose(mine, np.asarray(run.q) - track.measured, atol=2e-5)
+        left = np.asarray(run.q) - track.measured
+        assert np.allclose(found.rms[k], np.sqrt(np.mean(left**2, axis=0) + FLOOR**2), rtol=1e-3)
+        own = data.compared_motion == k
+        rows = data.compared_rows[own] - np.flatnonzero(data.motion.ravel() == k)[0]
+        assert np.allclose(found.errors[own], left[rows], atol=2e-5)
+
+
+def test_slopes_that_steps_corrected_agree_with_them():
+    """Broyden's update: what was seen along a step, unchanged across it."""
+    rng = np.random.default_rng(0)
+    slopes, shift = rng.normal(size=(4, 6, 2)).astype(np.float32), np.array([1.0, -2.0, 0.0, 0.5], np.float32)
+    change, across = rng.normal(size=(6, 2)).astype(np.float32), np.array([2.0, 1.0, 7.0, 0.0], np.float32)
+    before = np.tensordot(across, slopes, 1)
+    corrected(slopes, shift, change)
+    assert np.allclose(np.tensordot(shift, slopes, 1), change, atol=1e-5)
+    assert np.allclose(np.tensordot(across, slopes, 1), before, atol=1e-5)
 
 
 def test_loss_and_samples_that_cannot_be_are_refused(robot, motions):

@@ -169,10 +169,9 @@ class JudgeOptions:
 class ServoOptions:
     """Whole motions of servos, from goals."""
 
-    # Iterations before a table is looked for, with all that was found, and without a table, to compare.
-    rough: int = 5
-    fine: int = 18
-    compared: int = 6
+    # Sets of slopes before a table is looked for, twice so many with a jump between them; and with all that was found.
+    rough: int = 2
+    fine: int = 30
 
 
 @dataclass(frozen=True)

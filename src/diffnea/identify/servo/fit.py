@@ -18,8 +18,10 @@ from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
 from diffnea.identify.servo import table as tables
-from diffnea.identify.servo.lanes import Lanes, lanes
-from diffnea.identify.servo.search import THIN, Objective, Searched, search
+from diffnea.identify.servo.jumps import jumped, search_with_jumps
+from diffnea.identify.servo.lanes import THIN, Lanes, lanes
+from diffnea.identify.servo.objective import Objective
+from diffnea.identify.servo.search import Searched, search
 from diffnea.identify.servo.starts import closed_loops, started
 from diffnea.identify.servo.unknowns import Freedom, freedom
 from diffnea.models import Model
@@ -50,9 +52,8 @@ def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptio
         begun = started(before.actuator, closed_loops(before.robot, tracks), float(tracks[0].dt or 1.0))
         freed = replace(freed, tree=(freed.tree[0], begun, None))
     data = lanes(tracks, before.actuator.most_delay)
-    weight = np.ones(data.goal.shape)
-    rough = search(Objective(data, freed, weight), freed.start, options.rough, tell)
-    chosen, found, without = _with_table(data, freed, rough, weight, tracks, options)
+    rough = _rough(Objective(data, freed), options.rough, float(tracks[0].dt or 1.0))
+    chosen, found, without = _with_table(data, freed, rough, tracks, options)
     model = chosen.model(jnp.asarray(found.theta))
     own, theta = _own(free, chosen, found.theta)
     notes = [note("servo-loss", error=1e3 * float(found.rms.mean()))]
@@ -68,21 +69,34 @@ def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptio
     )
 
 
+def _rough(objective: Objective, rounds: int, dt: float) -> Searched:
+    """A short search, a jump, and another short search."""
+    found = search(objective, objective.start, rounds, tell)
+    again = search(objective, jumped(objective, found.theta, dt, seed=0), rounds, tell)
+    return replace(again, history=(*found.history, *again.history))
+
+
 def _with_table(
-    data: Lanes, freed: Freedom, rough: Searched, weight: np.ndarray, tracks: Sequence[Track], options: ServoOptions
+    data: Lanes, freed: Freedom, rough: Searched, tracks: Sequence[Track], options: ServoOptions
 ) -> tuple[Freedom, Searched, float]:
     """The search to its end, with a table where that explains what was left; and the error that was left without."""
-    robot = freed.model(jnp.asarray(rough.theta)).robot
-    first = tables.best(data, freed, rough.theta, weight, tables.candidates(robot, tracks))
+    robot, dt = freed.model(jnp.asarray(rough.theta)).robot, float(tracks[0].dt or 1.0)
+
+    def alone() -> Searched:
+        return search_with_jumps(Objective(data, freed), rough.theta, options.fine, dt, tell)
+
+    first = tables.best(data, freed, rough.theta, tables.candidates(robot, tracks))
     if first.loss > (1 - tables.PROMISING) * rough.loss:
-        return freed, search(Objective(data, freed, weight), rough.theta, options.fine, tell), rough.loss
-    second = tables.best(data, freed, rough.theta, weight, tables.beside(first.free.tree[2]))
+        return freed, alone(), rough.loss
+    second = tables.best(data, freed, rough.theta, tables.beside(first.free.tree[2]))
     chosen = min((first, second), key=lambda tried: tried.loss).free
-    found = search(Objective(data, chosen, weight), chosen.start, options.fine, tell)
-    alone = search(Objective(data, freed, weight), rough.theta, options.compared, tell)
-    if found.loss > (1 - tables.WORTH) * alone.loss:
-        return freed, alone, alone.loss
-    return chosen, found, alone.loss
+    found = search_with_jumps(Objective(data, chosen), chosen.start, options.fine, dt, tell)
+    if found.loss < tables.CLEAR * rough.loss:
+        return chosen, found, rough.loss
+    without = alone()
+    if found.loss > (1 - tables.WORTH) * without.loss:
+        return freed, without, without.loss
+    return chosen, found, without.loss
 
 
 def _own(free: Unknowns, freed: Freedom, theta: Float[np.ndarray, " p"]) -> tuple[Unknowns, np.ndarray]:
@@ -134,18 +148,18 @@ def _linearised(
     tracks: Sequence[Track],
 ) -> Linearised:
     """Errors of whole motions at the solution and their slopes, by differences; in RMS errors of each joint."""
-    objective = Objective(data, chosen, np.ones(data.goal.shape))
-    left, slopes = objective.slopes(found.theta)
-    here = data.motion >= 0
-    motion = data.motion[here][::THIN]
+    objective = Objective(data, chosen)
+    here = objective.compared(found.theta[None])[0]
+    slopes = objective.slopes(found.theta, here) / objective.spread[:, None, None]
+    motion = data.compared_motion
     starts = np.zeros(data.count, int)
     starts[motion[::-1]] = np.arange(len(motion))[::-1]
-    scale = np.sqrt(np.mean(np.square(left), axis=0))
-    n, size = left.shape[1], len(theta)
+    scale = np.sqrt(np.mean(np.square(here.errors), axis=0))
+    n, size = here.errors.shape[1], len(theta)
     return Linearised(
         theta=theta,
         jacobian=(slopes[:size] / scale).transpose(1, 2, 0).reshape(-1, size).astype(float),
-        residuals=(left[::THIN] / scale).ravel().astype(float),
+        residuals=(here.errors / scale).ravel().astype(float),
         joint=np.tile(np.arange(n), len(motion)),
         sample=np.repeat(THIN * (np.arange(len(motion)) - starts[motion]), n),
         segment=np.repeat(motion, n),

@@ -21,6 +21,10 @@ from diffnea.simulate.safe import safe_step
 
 # Lanes at most: with several models these fill every register.
 MOST_LANES = 16
+# Rows of a motion are correlated: every so many of them are enough for slopes.
+THIN = 6
+# An error in rad that stands for one that is not finite.
+LOST = 1e3
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,16 @@ class Lanes:
     def count(self) -> int:
         """How many motions there are."""
         return int(self.motion.max()) + 1
+
+    @property
+    def compared_rows(self) -> Int[np.ndarray, " row"]:
+        """Rows of all lanes in one that slopes are compared in: every `THIN`th of those of motions."""
+        return np.flatnonzero(self.motion.ravel() >= 0)[::THIN]
+
+    @property
+    def compared_motion(self) -> Int[np.ndarray, " row"]:
+        """Which motion each of these rows is of."""
+        return self.motion.ravel()[self.compared_rows]
 
 
 def lanes(tracks: Sequence[Track], most_delay: int) -> Lanes:
@@ -105,6 +119,17 @@ def _predict(
     return jax.vmap(of_model)(leaves)
 
 
+@partial(jax.jit, static_argnums=(0, 1))
+def _compare(
+    skeleton: Any, known: Any, leaves: list[Array], data: tuple[Array, ...], rows: Array, members: Array
+) -> tuple[Float[Array, "model row n"], Float[Array, "model lane slot n"]]:
+    """Errors of some rows, and sums of squares over the rows of each motion of a lane."""
+    left = _predict(skeleton, known, leaves, data) - data[1][None]
+    every = left.reshape(left.shape[0], -1, left.shape[-1])
+    squares = jnp.where(jnp.isfinite(left), left, LOST) ** 2
+    return every[:, rows], jnp.einsum("mltn,lts->mlsn", squares, members)
+
+
 class Predictor:
     """Predicts all motions of some lanes by several models at once, in single precision."""
 
@@ -113,7 +138,31 @@ class Predictor:
         self._skeleton, self._known = batches.skeleton_of(like, structure), batches.whole_numbers(like)
         arrays = data.goal, data.measured, data.first, data.dt
         self._data = tuple(jnp.asarray(array, jnp.float32) for array in arrays)
+        self._rows = jnp.asarray(data.compared_rows)
+        lanes, self._slots = _members(data.motion)
+        self._members, self._sizes = jnp.asarray(lanes), lanes.sum(axis=1)
 
     def __call__(self, models: Any) -> Float[np.ndarray, "model lane time n"]:
         """Positions; `models` has a leading axis on every leaf."""
         return np.asarray(_predict(self._skeleton, self._known, jax.tree.leaves(models), self._data))
+
+    def compared(self, models: Any) -> tuple[Float[np.ndarray, "model row n"], Float[np.ndarray, "model motion n"]]:
+        """Errors of the rows that are compared, and mean squares of all rows of each motion."""
+        leaves = jax.tree.leaves(models)
+        errors, sums = _compare(self._skeleton, self._known, leaves, self._data, self._rows, self._members)
+        lane, slot = self._slots
+        rows = self._sizes[lane, slot][None, :, None]
+        return np.asarray(errors), np.asarray(sums, np.float64)[:, lane, slot] / np.maximum(rows, 1)
+
+
+def _members(
+    motion: Int[np.ndarray, "lane time"],
+) -> tuple[Float[np.ndarray, "lane time slot"], tuple[np.ndarray, np.ndarray]]:
+    """Which rows of each lane are of its first, second, … motion; and lane and place of each motion."""
+    inside = [np.unique(row[row >= 0]) for row in motion]
+    members = np.zeros((*motion.shape, max(map(len, inside))), np.float32)
+    places = np.zeros((2, int(motion.max()) + 1), int)
+    for lane, motions in enumerate(inside):
+        for slot, k in enumerate(motions):
+            members[lane, motion[lane] == k, slot], places[:, k] = 1.0, (lane, slot)
+    return members, (places[0], places[1])

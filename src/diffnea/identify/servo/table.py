@@ -16,7 +16,7 @@ from diffnea.contact import Table
 from diffnea.formats import flange
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.servo.lanes import Lanes
-from diffnea.identify.servo.search import Objective
+from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.unknowns import Freedom
 from diffnea.robot import Robot
 
@@ -28,6 +28,8 @@ BESIDE = (0.03, 0.08)
 STIFFNESS = 1000.0
 # A table must lower the mean RMS error by this share before its numbers are fitted, and by this once they are.
 PROMISING, WORTH = 0.05, 0.1
+# Below this share of the error of a rough search without one, there is a table, and no need to search on without.
+CLEAR = 0.75
 
 
 def tip(robot: Robot) -> Float[np.ndarray, "3"]:
@@ -71,13 +73,11 @@ class Tried:
     loss: float
 
 
-def best(
-    data: Lanes, free: Freedom, theta: Float[np.ndarray, " p"], weight: np.ndarray, tables: Sequence[Table]
-) -> Tried:
+def best(data: Lanes, free: Freedom, theta: Float[np.ndarray, " p"], tables: Sequence[Table]) -> Tried:
     """The table that explains most, with all other numbers as they are."""
     settled = free.at(theta)
     freedoms = [settled.with_table(each) for each in tables]
-    objective = Objective(data, freedoms[0], weight)
+    objective = Objective(data, freedoms[0])
     losses = objective.losses(np.stack([each.start for each in freedoms]))
     k = int(np.argmin(losses))
     return Tried(freedoms[k], float(losses[k]))

@@ -1,0 +1,111 @@
+"""Jumps out of local minima: other numbers of each joint's own servo, tried for all joints in the same roll-outs.
+
+A joint's gains, friction and delay show in its own motion before all; so every roll-out tries a change of every joint
+at once, and each joint keeps what made its own error least. Delay and lag are traded for each other, as is friction
+that grows with load for friction that does not; and all numbers are drawn at random about where they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from diffnea import parameters
+from diffnea.actuators import AbstractActuator, Combined, Delay, Servo
+from diffnea.actuators.coefficients import raw_of
+from diffnea.identify.servo.objective import Objective
+from diffnea.identify.servo.search import Searched, search
+from diffnea.identify.servo.unknowns import Freedom
+
+# Samples that are moved from lag to delay, and back.
+TRADED = (-2.0, -1.3, -0.7, 0.7, 1.3, 2.0, 3.0, 4.0)
+# Draws at random, by so much of each number's spread.
+DRAWN = ((12, 0.4), (12, 0.15))
+# The least lag that is left, in s.
+LEAST_LAG = 2e-3
+# Jumps at most, and the share by which one and the search after it must lower the loss for another to be tried.
+MOST_JUMPS, WORTH = 6, 5e-3
+
+
+def jumped(objective: Objective, theta: Float[np.ndarray, " p"], dt: float, seed: int) -> Float[np.ndarray, " p"]:
+    """θ with what each joint prefers of all that is tried; the same θ where that is no better."""
+    rng, joint = np.random.default_rng(seed), _joints(objective.free)
+    own = joint >= 0
+    for count, size in DRAWN:
+        traded = [_traded(objective.free, theta, shift, dt) for shift in TRADED] if size == DRAWN[0][1] else []
+        draws = theta + size * objective.spread * own * rng.standard_normal((count, len(theta)))
+        theta = _best_of_joints(objective, np.stack([theta, *traded, *draws]), joint)
+    return theta
+
+
+def _best_of_joints(
+    objective: Objective, thetas: Float[np.ndarray, "k p"], joint: Int[np.ndarray, " p"]
+) -> Float[np.ndarray, " p"]:
+    """Of several θ, the first of which is where the search stands, the best of each joint together."""
+    found = objective.compared(thetas)
+    chosen = np.argmin([each.rms.mean(0) for each in found], axis=0)
+    mixed = np.where(joint >= 0, thetas[chosen[joint], np.arange(len(joint))], thetas[0])
+    return mixed if objective.losses(mixed[None])[0] < found[0].loss else thetas[0]
+
+
+def _joints(free: Freedom) -> Int[np.ndarray, " p"]:
+    """Which joint an entry of θ is of, −1 where it is of several."""
+    robot, actuator, table = free.tree
+    n = actuator.num_joints
+
+    def of_leaf(leaf: Any) -> np.ndarray:
+        return np.arange(float(n)) if np.shape(leaf) == (n,) else np.full(np.shape(leaf), -1.0)
+
+    others = jax.tree.map(lambda leaf: np.full(np.shape(leaf), -1.0), (robot, table))
+    tree = others[0], jax.tree.map(of_leaf, actuator), others[1]
+    return np.asarray(parameters.pack(tree, free.masks)).astype(int)
+
+
+def _traded(free: Freedom, theta: Float[np.ndarray, " p"], samples: float, dt: float) -> Float[np.ndarray, " p"]:
+    """θ with more delay and as much less lag."""
+    robot, actuator, table = free.at(theta).tree
+    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    late = next((part for part in parts if isinstance(part, Delay) and part.raw.shape[0] == actuator.num_joints), None)
+    servo = next(part for part in parts if isinstance(part, Servo))
+    if late is None:
+        return theta
+    before, kp = np.asarray(late.delay), np.maximum(np.asarray(servo.stiffness), 1e-9)
+    lag = np.asarray(servo.damping) / kp
+    after = np.clip(before + samples, 0.02, 0.95 * late.samples)
+    lag = np.maximum(lag - (after - before) * dt, LEAST_LAG)
+    changed = {
+        id(late): Delay.of(after, late.joints, late.samples),
+        id(servo): eqx.tree_at(lambda each: each.raw_damping, servo, raw_of(jnp.asarray(lag * kp))),
+    }
+    made: AbstractActuator = changed.get(id(actuator), actuator)
+    if isinstance(actuator, Combined):
+        made = eqx.tree_at(lambda whole: whole.parts, actuator, tuple(changed.get(id(p), p) for p in parts))
+    return np.asarray(parameters.pack((robot, made, table), free.masks), np.float64)
+
+
+def search_with_jumps(
+    objective: Objective,
+    theta: Float[np.ndarray, " p"],
+    rounds: int,
+    dt: float,
+    watch: Callable[[int, int, float], None] | None = None,
+) -> Searched:
+    """A search that goes on from jumps until they no longer pay, or so many sets of slopes are spent."""
+    found = search(objective, theta, rounds, watch)
+    history = found.history
+    for seed in range(MOST_JUMPS):
+        left = rounds - len(history) + 1
+        start = jumped(objective, found.theta, dt, seed)
+        if left < 1 or start is found.theta:
+            break
+        again = search(objective, start, left, watch)
+        paid, history = again.loss < (1 - WORTH) * found.loss, (*history, *again.history[1:])
+        found = again if again.loss < found.loss else found
+        if not paid:
+            break
+    return replace(found, history=history)
