@@ -98,6 +98,30 @@ def _prepare(function: Callable[..., Any], module: Any, dtype: Any) -> tuple[Run
     return _runner(fast, skeleton_of(module, structure), dtype), leaves
 
 
+_forms: dict[Any, tuple[list[weakref.ref], Any]] = {}  # of robots whose numbers are there, while they live
+
+
+def in_canonical_frames(module: Any, dtype: Any) -> Any:
+    """The module with its robots in canonical form; None where one has none, or kernels are switched off."""
+    robots = robots_in(module)
+    if not robots or kernels.switched_off() or not all(map(is_simple, robots)):
+        return None
+    return on_robots(lambda robot: replace(_form(robot, dtype), guess=None), module)
+
+
+def _form(robot: Robot, dtype: Any) -> Canonical:
+    leaves = jax.tree.leaves(robot)
+    if not all(isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves):
+        return canonical(robot, _compiled, dtype)
+    key = tuple(map(id, leaves)), jnp.dtype(dtype)
+    held = _forms.get(key)
+    if held is None or any(ref() is not leaf for ref, leaf in zip(held[0], leaves, strict=True)):
+        if len(_forms) > 1000:
+            _forms.clear()
+        held = _forms[key] = list(map(weakref.ref, leaves)), canonical(robot, _compiled, dtype)
+    return held[1]
+
+
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function at the top of one of this package's files as a kernel that later processes find again."""
     return kernels.compile(function, kernels.name_of(function))
@@ -197,7 +221,7 @@ def kernel_for(
     """
     name = kernels.name_of(function, *(known or (b"general",))) if lasting else None
     if known is None:
-        return kernels.compile(function, name)
+        return kernels.compile(with_guesses(function), name)
 
     def filled(module: Any, *arrays: Array) -> Any:
         patterns = iter(known)

@@ -372,23 +372,27 @@ class Energy(NamedTuple):
     potential: Float[Array, "*batch"]
 
 
-def energies(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Energy:
-    """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`, with what springs store."""
+def energies(robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Energy:
+    """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`, with what springs store.
+
+    Of a canonical robot without what no joint lifts.
+    """
     if robot.couplings is not None:
         full = whole(robot, q)
         return energies(full.robot, full.q, full.velocities(qd))
-    X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
-
-    def move(v_parent, X, s, inertia, qd):
-        v = X @ v_parent + s * qd
-        return v, v @ (inertia @ v)
-
-    twice = robot.tree.rows.from_root(move, jnp.zeros(6, q.dtype), X, s, row_bodies(robot, robot.inertia), qd)
-    pose, inertia = link_poses(robot, q), robot.inertia
-    moments = inertia.mass[:, None] * pose.translation + jax.vmap(jnp.matmul)(pose.rotation, inertia.first_moment)
+    base = jnp.zeros(6, q.dtype), robot.gravity, jnp.zeros((), q.dtype)
+    links = joint_frames(robot, q), joint_twists(robot), row_bodies(robot, robot.inertia.moments), qd
+    twice, lift = robot.tree.rows.from_root(_carry_energy, base, *links)
     kinetic = (jnp.sum(twice) + jnp.sum(row_numbers(robot, robot.armature) * qd**2)) / 2
-    potential = -jnp.sum(moments @ robot.gravity)
+    potential = -jnp.sum(lift)
     return Energy(kinetic, potential if robot.springs is None else potential + spring_energy(robot, q))
+
+
+@jax.jit
+def _carry_energy(parent, T, s, body, qd):
+    v, g, fall = parent  # the twist; gravity in the link's axes; and g · p, with p where the origin is in the world
+    v, g, fall = Adjoint(T) @ v + s * qd, T.rotation.T @ g, fall + g @ T.translation
+    return (v, g, fall), (v @ (body @ v), body.mass * fall + g @ body.first)
 
 
 def rnea_jacobian(

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from diffnea.canonical import AnyRobot
 from diffnea.robot import Robot
 from diffnea.spatial import ad, skew
 
@@ -49,7 +50,7 @@ def parts(robot: Robot) -> list[Part]:
     return found
 
 
-def displace(robot: Robot, q: Float[Array, " nq"], step: Float[Array, " n"]) -> Float[Array, " nq"]:
+def displace(robot: AnyRobot, q: Float[Array, " nq"], step: Float[Array, " n"]) -> Float[Array, " nq"]:
     """`q ⊕ step`: every joint moved along its own columns at a constant rate; quaternions come out with length one."""
     if robot.tree.simple:
         return q + step
@@ -57,7 +58,7 @@ def displace(robot: Robot, q: Float[Array, " nq"], step: Float[Array, " n"]) -> 
     return jnp.concatenate([moves[part.kind](q[part.q], step[part.v]) for part in parts(robot)])
 
 
-def difference(robot: Robot, q0: Float[Array, " nq"], q1: Float[Array, " nq"]) -> Float[Array, " n"]:
+def difference(robot: AnyRobot, q0: Float[Array, " nq"], q1: Float[Array, " nq"]) -> Float[Array, " n"]:
     """`q1 ⊖ q0`, the step with `displace(q0, step) = q1`; of the two ways round a turn the shorter one."""
     if robot.tree.simple:
         return q1 - q0
@@ -65,7 +66,7 @@ def difference(robot: Robot, q0: Float[Array, " nq"], q1: Float[Array, " nq"]) -
     return jnp.concatenate([steps[part.kind](q0[part.q], q1[part.q]) for part in parts(robot)])
 
 
-def rate(robot: Robot, step: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+def rate(robot: AnyRobot, step: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
     """How the step changes where `displace(q0, step)` moves with q̇: `q̇ + ½ [step, q̇] + ¹⁄₁₂ [step, [step, q̇]]`.
 
     The series of the inverse of exp's differential; what is left out is of fourth order in the step.

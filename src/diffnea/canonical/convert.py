@@ -15,6 +15,7 @@ from diffnea.robot import Robot, nameless
 from diffnea.spatial import Inertia
 
 MOST_GUESSES = 1000
+POSE = 6  # so many columns are a pose's, the others a body's
 _guesses: dict[Any, tuple[Any, Known | None]] = {}  # of each tree, the geometry of the last robot, and its pattern
 
 Compile = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -26,29 +27,29 @@ def canonical(robot: Robot, compile: Compile, dtype: Any) -> Canonical:
     geometry = Geometry(robot.placement.rotation, robot.placement.translation, robot.axis)
     bodies = robot.inertia, robot.armature
     if _traced(geometry):
-        placed, inertia, armature = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), (geometry, *bodies))
-        angles, numbers = _converted(compile, tree, placed, inertia, armature)
-        return Canonical(tree, angles, numbers, jnp.asarray(robot.gravity, dtype), structure(tree), guess(tree))
+        at, inertia, armature = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), (geometry, *bodies))
+        angles, numbers = _converted(compile, tree, at, inertia, armature)
+        parts = numbers[:, :POSE], numbers[:, POSE:]
+        return Canonical(tree, angles, *parts, jnp.asarray(robot.gravity, dtype), structure(tree), guess(tree))
     note(robot)
     geometry = Geometry(*(np.asarray(leaf, np.float64) for leaf in geometry))
     frames = chosen(tree, geometry)
     if _traced(bodies):
         parts = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), (geometry, *bodies, frames))
-        numbers = compile(_numbers)(tree, *parts)
+        rows = compile(_numbers)(tree, *parts)[:, POSE:]
     else:
         inertia, armature = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), bodies)
-        numbers = _numbers(tree, geometry, inertia, armature, frames)
+        rows = _numbers(tree, geometry, inertia, armature, frames)[:, POSE:]
     known = pattern(tree, geometry, frames, robot.gravity)
     with jax.ensure_compile_time_eval():  # numbers that are there stay so where something else is traced
-        angles, numbers, gravity = (
-            x if _traced(x) else jnp.asarray(x, dtype) for x in (frames.angles, numbers, robot.gravity)
-        )
-    return Canonical(tree, angles, numbers, gravity, known)
+        parts = frames.angles, _poses(tree, placed(tree, geometry, frames)), rows, robot.gravity
+        parts = (part if _traced(part) else jnp.asarray(part, dtype) for part in parts)
+    return Canonical(tree, *parts, known)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _converted(compile: Compile, tree, geometry: Geometry, inertia: Inertia, armature) -> tuple[Any, Any]:
-    """`angles` and `numbers`: one small kernel. Its derivatives are larger, and by kernels over the joints."""
+    """Angles, and the columns of poses and bodies: one small kernel. Its derivatives are kernels over the joints."""
     frames, numbers = _split(compile(_frames_and_numbers)(tree, geometry, inertia, armature), Chosen)
     return frames.angles, numbers
 
@@ -102,10 +103,15 @@ def _gathered(tree, rows: Any, armature) -> Any:
 
 
 def _columns(tree, bodies: Moved, armature) -> Any:
-    """The columns of `Canonical.numbers`."""
-    xp, at_base = np if isinstance(armature, np.ndarray) else jnp, (np.array(tree.parents) < 0)[:, None]
-    place = xp.where(at_base, xp.zeros_like(bodies.place), bodies.place)
-    return xp.concatenate([place, bodies.swivel, lumped(tree, bodies), armature[:, None]], -1)
+    """The columns of `Canonical.poses` and `Canonical.bodies`."""
+    xp = np if isinstance(armature, np.ndarray) else jnp
+    return xp.concatenate([_poses(tree, bodies.place, bodies.swivel), lumped(tree, bodies), armature[:, None]], -1)
+
+
+def _poses(tree, place: Any, swivel: Any = None) -> Any:
+    xp, at_base = np if isinstance(place, np.ndarray) else jnp, (np.array(tree.parents) < 0)[:, None]
+    nothing = xp.zeros_like(place)
+    return xp.concatenate([xp.where(at_base, nothing, place), nothing if swivel is None else swivel], -1)
 
 
 def is_simple(robot: Robot) -> bool:

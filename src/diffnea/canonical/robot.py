@@ -17,9 +17,8 @@ from jaxtyping import Array, Bool, Float
 from diffnea.robot import Tree
 from diffnea.spatial import Moments, Transform, Turn, Turns, skew
 
-# Columns of `numbers`.
-PLACE, SWIVEL, MASS, FIRST, SECOND, ROTOR = slice(0, 3), slice(3, 6), 6, slice(7, 10), slice(10, 16), 16
-COLUMNS = 17
+PLACE, SWIVEL = slice(0, 3), slice(3, 6)  # columns of `poses`
+MASS, FIRST, SECOND, ROTOR = 0, slice(1, 4), slice(4, 10), 10  # columns of `bodies`
 ALPHA, GAMMA, ZERO = range(3)  # columns of `angles`
 _UNIQUE = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]], np.int32)
 
@@ -50,7 +49,8 @@ class Canonical(eqx.Module):
 
     tree: Tree
     angles: Float[Array, "n 3"]
-    numbers: Float[Array, "n 17"]
+    poses: Float[Array, "n 6"]
+    bodies: Float[Array, "n 11"]  # apart from the poses, so that a gradient in inertial numbers alone stays that
     gravity: Float[Array, "3"]
     known: Known = eqx.field(static=True)
     guess: Known | None = eqx.field(static=True, default=None)  # what may be known: decided where the code runs
@@ -80,21 +80,21 @@ class Canonical(eqx.Module):
     @property
     def axis(self) -> Float[Array, "n 3"]:
         """z of each frame."""
-        return jnp.asarray(np.tile([0.0, 0.0, 1.0], (self.num_joints, 1)), self.numbers.dtype)
+        return jnp.asarray(np.tile([0.0, 0.0, 1.0], (self.num_joints, 1)), self.bodies.dtype)
 
     @property
     def armature(self) -> Float[Array, " n"]:
         """Reflected rotor inertia."""
-        return self.numbers[:, ROTOR]
+        return self.bodies[:, ROTOR]
 
     @property
     def inertia(self) -> Moments:
         """What each joint moves of its link and of what was handed on to it."""
-        revolute, zero = self.tree.revolute, jnp.zeros((), self.numbers.dtype)
-        mass = jnp.where(revolute, zero, self.numbers[:, MASS])
-        first = jnp.where(revolute[:, None] & np.array([False, False, True]), zero, self.numbers[:, FIRST])
+        revolute, zero = self.tree.revolute, jnp.zeros((), self.bodies.dtype)
+        mass = jnp.where(revolute, zero, self.bodies[:, MASS])
+        first = jnp.where(revolute[:, None] & np.array([False, False, True]), zero, self.bodies[:, FIRST])
         kept = revolute[:, None] & np.array([True] * 5 + [False])
-        second = jnp.where(kept, self.numbers[:, SECOND], zero)
+        second = jnp.where(kept, self.bodies[:, SECOND], zero)
         return Moments(mass, first, second[:, _UNIQUE])
 
     def joint_frames(self, q: Float[Array, " n"]) -> Transform:
@@ -102,14 +102,14 @@ class Canonical(eqx.Module):
         angles, place, _ = self.known.arrays()
         turns = [_cosine_and_sine(self.angles[:, k], angles[:, k]) for k in (ALPHA, GAMMA)]
         zero = filled(self.angles[:, ZERO], angles[:, ZERO])
-        places = filled(self.numbers[:, PLACE], place)
-        swivel = filled(self.numbers[:, SWIVEL], np.zeros(place.shape))
+        places = filled(self.poses[:, PLACE], place)
+        swivel = filled(self.poses[:, SWIVEL], np.zeros(place.shape))
         return _place_links(*turns, zero, places, swivel, self.tree.revolute, q)
 
     def matches(self) -> Bool[Array, ""]:
         """Whether the guess is right."""
         assert self.guess is not None
-        pairs = zip((self.angles, self.numbers[:, PLACE], self.gravity), self.guess.arrays(), strict=True)
+        pairs = zip((self.angles, self.poses[:, PLACE], self.gravity), self.guess.arrays(), strict=True)
         return jnp.all(jnp.concatenate([(jnp.isnan(k) | (x == k)).ravel() for x, k in _typed(pairs)]))
 
 

@@ -3,9 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from diffnea.models import AbstractModel, acceleration
+
+# Of each stage: how far into the step it looks, how far the stage before did, and its weight, in sixths.
+STAGES = ((0.0, 0.0, 1.0), (0.5, 0.0, 2.0), (0.5, 0.5, 2.0), (1.0, 0.5, 1.0))
 
 
 class Stages(NamedTuple):
@@ -27,22 +32,23 @@ def runge_kutta(
 
     Where q is no vector, it is the step from the start that is integrated (Munthe-Kaas), and `k` are its rates.
     """
-    a1, e1 = slope(q, qd)
-    v2, step = qd + dt / 2 * a1, dt / 2 * qd
-    a2, e2 = slope(model.displace(q, step), v2)
-    k2 = model.rate(step, v2)
-    v3, step = qd + dt / 2 * a2, dt / 2 * k2
-    a3, e3 = slope(model.displace(q, step), v3)
-    k3 = model.rate(step, v3)
-    v4, step = qd + dt * a3, dt * k3
-    a4, e4 = slope(model.displace(q, step), v4)
-    k4 = model.rate(step, v4)
+    flat = q.shape == qd.shape  # then k is the velocity of the stage before: by an acceleration that is kept anyway
 
-    def mean(x1, x2, x3, x4):
-        return (x1 + 2 * (x2 + x3) + x4) / 6
+    def stage(before, row):
+        (a, source), sums = before
+        ahead, ahead_before, weight = row[0] * dt, row[1] * dt, row[2]
+        k = qd + ahead_before * source if flat else source
+        step, v = ahead * k, qd + ahead * a
+        a_here, extra = slope(model.displace(q, step), v)
+        rates = model.rate(step, v), a_here
+        sums = jax.tree.map(lambda total, x: total + weight * x, sums, (*rates, extra))
+        return ((a_here, a if flat else rates[0]), sums), None
 
-    extra = tuple(mean(*values) for values in zip(e1, e2, e3, e4, strict=True))
-    return Stages(model.displace(q, dt * mean(qd, k2, k3, k4)), qd + dt * mean(a1, a2, a3, a4), extra)
+    still, nothing = jnp.zeros_like(qd), jax.tree.map(jnp.zeros_like, jax.eval_shape(slope, q, qd)[1])
+    start = (still, still if flat else qd), (still, still, nothing)
+    (_, (k, a, extra)), _ = jax.lax.scan(stage, start, jnp.array(STAGES, qd.dtype))
+    mean = jax.tree.map(lambda total: total / 6, extra)
+    return Stages(model.displace(q, dt / 6 * k), qd + dt / 6 * a, mean)
 
 
 def rk4_step(

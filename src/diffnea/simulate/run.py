@@ -105,13 +105,15 @@ def _divergence(sound: Float[Array, "*batch"], given: Arguments) -> Float[Array,
 
 
 def _course(step: loop.Step, model: AbstractModel, given: Arguments) -> loop.Course:
-    leaves, structure = jax.tree.flatten(model)
+    frames_matter = isinstance(model, Model) and model.contact is not None
+    form = None if frames_matter else batches.in_canonical_frames(model, given.q0.dtype)
+    leaves, structure = jax.tree.flatten(model if form is None else form)
     numbers, rest = eqx.partition(given.law, eqx.is_array)
     shaping = jax.tree.flatten(rest)
     return _run(
         step,
-        batches.skeleton_of(model, structure),
-        batches.whole_numbers(model),
+        structure if form is not None else batches.skeleton_of(model, structure),
+        batches.whole_numbers(model if form is None else form),
         (tuple(shaping[0]), shaping[1]),
         given.steps,
         leaves,

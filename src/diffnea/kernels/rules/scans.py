@@ -7,13 +7,12 @@ from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from diffnea.kernels.ir.program import Unfit
 from diffnea.kernels.rules.function import inlined
-from diffnea.kernels.rules.tracer import Operand, Steps, Symbols, Tracer, Unsupported, alike, move, rule
+from diffnea.kernels.rules.tracer import FEW, Operand, Steps, Symbols, Tracer, Unsupported, alike, move, rule
 
 # Numbers computed in all steps: below the first a scan is always unrolled, above the second never. One of few steps
-# gains little as a loop, only shorter code: then both are ten times as much.
+# (`FEW`) gains little as a loop: then both are ten times as much.
 LONG = 4_000
 TOO_LONG = 40_000
-FEW = 8
 
 
 @rule("scan")
@@ -23,7 +22,8 @@ def _scan(tracer: Tracer, *operands: Operand, jaxpr: ClosedJaxpr, length: int, r
     num_consts, num_carry = scan_counts(params)
     consts, carry = list(operands[:num_consts]), list(operands[num_consts : num_consts + num_carry])
     rows = list(operands[num_consts + num_carry :])
-    if is_long({"jaxpr": jaxpr, "length": length}) and not tracer.no_loops:
+    stays = length >= tracer.fewest and not tracer.no_loops
+    if stays and is_long({"jaxpr": jaxpr, "length": length}):
         return _loop(tracer, jaxpr, consts, carry, rows, length, reverse)
     if length * _size(jaxpr.jaxpr) > TOO_LONG * (10 if length <= FEW else 1):
         raise Unsupported(tracer.no_loops or "a scan that is too long")

@@ -21,6 +21,8 @@ from diffnea.kernels.rules.function import inlined
 # compiler up to a minute. Results that loops write do not count.
 MOST_INSTRUCTIONS = 300_000
 MOST_RESULTS = 1_536
+# A scan of so few steps gains little as a loop, only shorter code.
+FEW = 8
 
 
 class Unsupported(Exception):
@@ -74,20 +76,24 @@ def trace(function: Callable, *arguments: Any) -> tuple[Program, Any]:
 
 
 def program_of(closed: ClosedJaxpr) -> Program:
-    """The program of a jaxpr: with loops if its scans are fit for them."""
+    """The program of a jaxpr: with loops if its scans are fit for them, at least those of many steps."""
     try:
         return _program(closed)
+    except Unfit:
+        pass
+    try:
+        return _program(closed, fewest=FEW + 1)
     except Unfit as reason:
         return _program(closed, no_loops=str(reason))
 
 
-def _program(closed: ClosedJaxpr, no_loops: str = "") -> Program:
+def _program(closed: ClosedJaxpr, **loops: Any) -> Program:
     """The program for where nothing likely holds; if there is any such, with the one for where all of it does."""
-    tracer = Tracer(no_loops)
+    tracer = Tracer(**loops)
     program = _traced(closed, tracer)
     if not tracer.conditions:
         return program
-    return replace(program, shortcut=_traced(closed, Tracer(no_loops, likely=True)))
+    return replace(program, shortcut=_traced(closed, Tracer(**loops, likely=True)))
 
 
 def _traced(closed: ClosedJaxpr, tracer: "Tracer") -> Program:
@@ -106,11 +112,12 @@ def _traced(closed: ClosedJaxpr, tracer: "Tracer") -> Program:
 class Tracer:
     """Walks a jaxpr with symbols for arrays; `no_loops` says why scans must be unrolled, if they must.
 
+    Scans of fewer than `fewest` steps are unrolled, too.
     What is said to be likely is taken as true or as false everywhere (`likely`), and collected (`conditions`).
     """
 
-    def __init__(self, no_loops: str = "", likely: bool = False):
-        self.builder, self.no_loops, self.likely = Builder(), no_loops, likely
+    def __init__(self, no_loops: str = "", likely: bool = False, fewest: int = 2):
+        self.builder, self.no_loops, self.likely, self.fewest = Builder(), no_loops, likely, fewest
         self.conditions: list[int] = []
         self._constants: dict[int, tuple[Any, Operand]] = {}  # by identity: jaxprs that are run again share them
 
