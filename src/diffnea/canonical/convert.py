@@ -42,9 +42,9 @@ def canonical(robot: Robot, compile: Compile, dtype: Any) -> Canonical:
         rows = _numbers(tree, geometry, inertia, armature, frames)[:, POSE:]
     known = pattern(tree, geometry, frames, robot.gravity)
     with jax.ensure_compile_time_eval():  # numbers that are there stay so where something else is traced
-        parts = frames.angles, _poses(tree, placed(tree, geometry, frames)), rows, robot.gravity
-        parts = (part if _traced(part) else jnp.asarray(part, dtype) for part in parts)
-    return Canonical(tree, *parts, known)
+        given = frames.angles, _poses(tree, placed(tree, geometry, frames)), rows, robot.gravity
+        angles, poses, rows, gravity = (one if _traced(one) else jnp.asarray(one, dtype) for one in given)
+    return Canonical(tree, angles, poses, rows, gravity, known)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

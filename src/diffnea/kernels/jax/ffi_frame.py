@@ -6,13 +6,16 @@ the order of its functions are read from the copy of that file that JAX brings a
 
 import hashlib
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from string import Template
 
 import jax
 
-PARTS = ("runtime_call.ll", "runtime_threads.ll", "runtime_piece.ll")
+PARTS = ("runtime_call.ll", "runtime_pages.ll", "runtime_threads.ll", "runtime_piece.ll")
+# From so many bytes on a result is asked to be on large pages, as numpy does; Linux alone can be asked.
+LARGE = 2**22 if sys.platform == "linux" else 2**62
 MAJOR = 0  # the version of the interface whose structs are declared there
 NEEDED = {
     "error_create": "XLA_FFI_Error_Create",
@@ -46,7 +49,7 @@ def interface() -> dict[str, int]:
 def _parts(bits: int) -> tuple[str, dict[str, object]]:
     """The text that runs kernels of one element type, and what is to be filled in."""
     text = "\n".join(Path(__file__).with_name(part).read_text() for part in PARTS)
-    values = {**interface(), **ELEMENTS[bits], "bits": bits}
+    values = {**interface(), **ELEMENTS[bits], "bits": bits, "large": LARGE}
     digest = hashlib.sha256((text + repr(values)).encode()).hexdigest()[:16]
     return text, {**values, "run": f"diffnea_run_{digest}_f{bits}"}
 

@@ -87,6 +87,7 @@ allot:
   %no.totals = icmp eq ptr %totals, null
   br i1 %no.totals, label %starved.scratch, label %go
 go:
+  call void @enlarge_pages(ptr %job)
   call void @invite(ptr %frame, ptr %job)
   call void @work(ptr %job, ptr %scratch)
   call void @wait(ptr %job)

@@ -7,9 +7,14 @@ step's arithmetic is written before it, the rest after.
 import numpy as np
 
 from diffnea.kernels.ir.layout import body_plan, runs
-from diffnea.kernels.ir.program import LEAVES, Loop
+from diffnea.kernels.ir.program import LEAVES, Loop, Program
 from diffnea.kernels.llvm.memory import Memory
 from diffnea.kernels.llvm.values import Values
+
+# Rows are asked for so many steps of the outermost loop before they are read, if they are of more arrays than this:
+# eight samples of each are read side by side, and a processor foresees about twenty such streams.
+STEPS_AHEAD = 4
+FORESEEN = 2
 
 
 def emit_loop(parent: Values, memory: Memory, value: int, steps: tuple[str, ...]) -> list[str]:
@@ -43,12 +48,21 @@ def emit_loop(parent: Values, memory: Memory, value: int, steps: tuple[str, ...]
     return results
 
 
+def _read(program: Program) -> set[int]:
+    """The arguments of which a loop, or one in it, reads rows."""
+    inside = (_read(instruction[1].body) for instruction in program.instructions if instruction[0] == "loop")
+    return {i[1] for i in program.instructions if i[0] == "row"}.union(*inside)
+
+
 class _Body(Values):
     def __init__(self, parent: Values, memory: Memory, value: int, steps, carried: list[str], outer):
         super().__init__(body_plan(parent.plan, value), parent.code, varying=True, block="")
         self._parent, self._memory, self._steps, self._outer = parent, memory, steps, outer
         self._loop: Loop = parent.plan.program.instructions[value][1]
         self._moves: dict[tuple[int, ...], str] = {}
+        outermost = not isinstance(parent, _Body)
+        backwards, many = self._loop.reverse, len(_read(self._loop.body)) > FORESEEN
+        self._ahead: int = (-STEPS_AHEAD if backwards else STEPS_AHEAD) * many if outermost else parent._ahead
         for i, instruction in enumerate(self.plan.program.instructions):
             if instruction[0] == "carry":
                 self.values[i] = carried[instruction[1]]
@@ -84,6 +98,9 @@ class _Body(Values):
         }
         start, count = next(run for run in runs(beside) if run[0] <= offset < sum(run))
         found = self._memory.load(argument, start, count, self._moved(strides))
+        if self._ahead:
+            ahead = self.code.let(f"add i64 {self._moved(strides)},{self._ahead * strides[0]}")
+            self._memory.fetch(argument, start, ahead)
         self.values.update({beside[start + j]: found[j] for j in range(count)})
 
     def _moved(self, strides: tuple[int, ...]) -> str:

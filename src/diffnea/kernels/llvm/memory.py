@@ -33,6 +33,16 @@ class Memory:
             return [code.load(self._column(k, start + j, moved)) for j in range(count)]
         return load_rows(code, code.at(self._moved(self._here(k), moved), start), count, array.size)
 
+    def fetch(self, k: int, start: int, moved: str) -> None:
+        """Ask for what will be read there, row by row: processors do not foresee as many rows at once."""
+        code, array = self._code, self._arrays[k]
+        if not array.has_samples or array.samples_last:
+            return
+        code.declarations.add("declare void @llvm.prefetch.p0(ptr,i32,i32,i32)")
+        here = code.at(self._moved(self._here(k), moved), start)
+        for lane in range(code.lanes):
+            code.lines.append(f"call void @llvm.prefetch.p0(ptr {code.at(here, lane * array.size)},i32 0,i32 2,i32 1)")
+
     def store(self, k: int, numbers: Mapping[int, str], moved: str = "") -> None:
         """Elements of the k-th array, by place."""
         code, array = self._code, self._arrays[k]
