@@ -65,9 +65,14 @@ MISPRINTS = {
 
 
 @pytest.fixture(autouse=True)
-def _through_xla(monkeypatch):
-    """Copies of the package in one process cannot each register their kernels with XLA, and the maths is the same."""
+def _one_operation_after_the_other(monkeypatch):
+    """Copies of the package in one process cannot each register their kernels with XLA, and the maths is the same.
+
+    Without `jit` they share the few operations that are compiled.
+    """
     monkeypatch.setenv("DIFFNEA_KERNELS", "off")
+    with jax.disable_jit():
+        yield
 
 
 def _plant(folder: Path, name: str, file: str, old: str, new: str):
@@ -88,7 +93,7 @@ def _plant(folder: Path, name: str, file: str, old: str, new: str):
 
 def _articulated(module, *state):
     """Forward dynamics in the paper's form."""
-    return jax.jit(module.dynamics.aba)(*state)
+    return module.dynamics.aba(*state)
 
 
 def _check(module, folder: Path) -> None:

@@ -17,6 +17,7 @@ import diffnea as dn
 
 AGREE = 1e-9
 SAMPLES = 3
+MANY = 30  # joints of one robot: three files with more would take half of the time
 TITLE = "MJCF files of gymnasium and dm_control, relative error against MuJoCo"
 # What is no robot of ours: files with parts missing, files that MuJoCo refuses itself, and no MJCF.
 REASONS = ("opening file", "repeated name", "larger than mjMINVAL", "use URDF (<robot>) or MJCF (<mujoco>)")
@@ -82,8 +83,8 @@ class Witness:
 
 
 def _plain(robot: dn.Robot) -> bool:
-    """Whether every joint has one coordinate; others are compared one by one, by `make test-all`."""
-    return robot.tree.simple
+    """Whether every joint has one coordinate, and they are few; others are compared one by one, by `make test-all`."""
+    return robot.tree.simple and robot.num_joints <= MANY
 
 
 def _forest(robots: list[dn.Robot]) -> dn.Robot:
@@ -106,7 +107,9 @@ def outcomes() -> dict[Path, tuple[str, int, dict[str, float], str]]:
     robots = {path: robot for path, robot in loaded.items() if not isinstance(robot, str)}
     found |= {path: ("without joints", 0, {}, "") for path in robots}
     found |= {
-        path: ("free or with balls", robot.num_joints, {}, "") for path, robot in robots.items() if not _plain(robot)
+        path: ("free, large or with balls", robot.num_joints, {}, "")
+        for path, robot in robots.items()
+        if not _plain(robot)
     }
     robots = {
         path: replace(robot, springs=None) for path, robot in robots.items() if robot.num_joints and _plain(robot)
@@ -141,7 +144,7 @@ def test_a_file_agrees_with_mujoco_or_is_refused_with_a_reason(path, outcomes, r
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", _files(), ids=lambda path: "-".join(path.parts[-3:]))
-def test_a_robot_that_is_free_or_has_balls_moves_as_in_mujoco(path):
+def test_a_robot_that_is_free_or_large_or_has_balls_moves_as_in_mujoco(path):
     robot = _load(path)
     if isinstance(robot, str) or _plain(robot) or not robot.num_joints:
         pytest.skip("compared above, or refused")
@@ -153,5 +156,5 @@ def test_most_files_with_joints_load(outcomes):
     names = {path.name for path in moving}
     assert {"inverted_pendulum.xml", "pusher_v5.xml", "reacher.xml", "half_cheetah.xml", "swimmer.xml"} <= names
     if find_spec("dm_control") is not None:
-        assert {"acrobot.xml", "cartpole.xml", "manipulator.xml", "jaco_arm.xml", "rodent.xml"} <= names
-        assert len(moving) >= 37
+        assert {"acrobot.xml", "cartpole.xml", "manipulator.xml", "jaco_arm.xml"} <= names
+        assert len(moving) >= 34

@@ -1,5 +1,6 @@
 """Every URDF file of the package example-robot-data: loaded and equal to Pinocchio's, or refused with a reason."""
 
+import re
 import warnings
 from dataclasses import replace
 from importlib.metadata import files
@@ -88,7 +89,17 @@ def _compare(path: Path) -> tuple[list, dict[str, float]]:
     return [how, robot.num_joints, remark], witness.errors(robot, q, qd, third)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+# Of files with many joints, which take long to compile, these go with every run; the others with `make test-all`.
+MANY, ALWAYS = 25, ("icub_reduced", "talos_reduced")
+JOINT = re.compile(r'<joint[^>]*type="(?:revolute|continuous|prismatic)"')
+
+
+def _case(path: Path):
+    slow = path.stem not in ALWAYS and len(JOINT.findall(path.read_text())) > MANY
+    return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if slow else [])
+
+
+@pytest.mark.parametrize("path", map(_case, FILES))
 def test_a_file_agrees_with_pinocchio_or_is_refused_with_a_reason(path, record_property):
     reason = REFUSED.get(path.name)
     try:

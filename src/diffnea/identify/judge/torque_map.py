@@ -6,6 +6,7 @@ takes a negative mass for a turned sign.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import equinox as eqx
@@ -249,7 +250,12 @@ def file_parameters(robot: Robot) -> Float[np.ndarray, "n 10"]:
 
 def body_changes(phi: Float[np.ndarray, "n 10"]) -> Float[np.ndarray, "n 10 10"]:
     """How the ten numbers of each link change with `E`, each entry of its upper triangle a unit of the metric."""
-    flip = np.eye(4)[::-1]
+    return _body_changes(phi.tobytes())
+
+
+@lru_cache(maxsize=8)  # hypotheses differ in the motion, seldom in the bodies
+def _body_changes(stored: bytes) -> Float[np.ndarray, "n 10 10"]:
+    flip, phi = np.eye(4)[::-1], np.frombuffer(stored).reshape(-1, 10)
     found = np.zeros((len(phi), 10, 10))
     for k, J in enumerate(map(_pseudo_inertia, phi)):
         values, vectors = np.linalg.eigh(J)
@@ -259,6 +265,7 @@ def body_changes(phi: Float[np.ndarray, "n 10"]) -> Float[np.ndarray, "n 10 10"]
             E = np.zeros((4, 4))
             E[i, j] += 0.5 if i == j else np.sqrt(0.5)
             found[k, :, c] = _parameters(U @ (E + E.T) @ U.T)
+    found.setflags(write=False)
     return found
 
 

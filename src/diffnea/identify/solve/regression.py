@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from diffnea.identify.problem.noise import correlation_time
 from diffnea.identify.solve.bounded import bounded_minimum
@@ -65,6 +65,8 @@ class Regression:
         self._weight = np.tile(1 / self.size(), (len(self._recordings), 1))  # (recording, n)
         self.rows = 2.0  # independent ones
         self._sums: np.ndarray | None = None
+        self._totals: dict[bool | None, np.ndarray] = {}
+        self._by_joint = np.ascontiguousarray(self._whole[..., : self._wanted].swapaxes(0, 1))
 
     # What can be set -------------------------------------------------------------------------------------------------
 
@@ -75,7 +77,8 @@ class Regression:
 
     @scale.setter
     def scale(self, scale: Float[np.ndarray, " n"]) -> None:
-        self._scale, self._sums = scale, None
+        self._scale = scale
+        self._forget()
 
     @property
     def late(self) -> int:
@@ -84,7 +87,7 @@ class Regression:
 
     @late.setter
     def late(self, late: int) -> None:
-        self._late, self._sums = late, None
+        self._late = late
 
     def settle(self, names: Sequence[str]) -> None:
         """Noise, and the number of independent rows, by what these parts leave."""
@@ -92,7 +95,7 @@ class Regression:
         for _ in range(_ROUNDS):
             x = self._solved(names, self._equations(names))
             memory = self._weigh(self.residual(names) / self._taken(x), len(x))
-            self._sums = None
+            self._forget()
         self.rows = max(float(np.sum(self.table.kept.sum(0) / memory)), 2.0)
 
     # What is told ----------------------------------------------------------------------------------------------------
@@ -113,13 +116,9 @@ class Regression:
 
         A fold is every so many blocks in time, or a stretch in one piece, in which joints are where they were not.
         """
-        blocks = np.arange(len(self._owner))
-        fold = blocks * _FOLDS // len(blocks) if in_one_piece else blocks % _FOLDS
-        found = []
-        for k in range(_FOLDS):
-            x = self._solved(names, self._equations(names, fold != k))
-            found.append(self._equations(names, fold == k).left(x))
-        return np.array(found)
+        equations = [self._equations(names, total) for total in self._folds(in_one_piece)]
+        inside, outside = equations[:_FOLDS], equations[_FOLDS:]
+        return np.array([left.left(self._solved(names, kept)) for left, kept in zip(inside, outside, strict=True)])
 
     def coefficients(self, names: Sequence[str], part: str) -> np.ndarray:
         """Of one of the parts, in the unit of commands."""
@@ -129,11 +128,11 @@ class Regression:
 
     def residual(self, names: Sequence[str]) -> Float[np.ndarray, "row n"]:
         """In the unit of commands."""
-        chosen, factor = self._columns(names), self._factors()
-        x = self._solved(names, self._equations(names))
-        file = self._whole[..., self._places["file"].start] * self._scale
-        explained = np.einsum("rjp,jp->rj", self._whole[..., chosen], factor[:, chosen] * x, optimize=True)
-        return self._whole[..., self._wanted + self._late] - file - explained
+        solution = np.zeros(self._wanted)
+        solution[self._columns(names)] = self._solved(names, self._equations(names))
+        solution[self._places["file"]] = 1.0
+        explained = np.matmul(self._by_joint, (self._factors()[:, : self._wanted] * solution)[..., None])[..., 0].T
+        return self._whole[..., self._wanted + self._late] - explained
 
     def share(self, names: Sequence[str]) -> Float[np.ndarray, " n"]:
         """Of each joint's torques, what is left; of one without a command, of those that the found bodies take."""
@@ -182,16 +181,38 @@ class Regression:
             factor[:, self._places[name]] = self._scale[:, None]
         return factor
 
-    def _equations(self, names: Sequence[str], blocks: Bool[np.ndarray, " block"] | slice = slice(None)) -> _Equations:
-        """Of some blocks together."""
-        sums = self._sums
-        if sums is None:
+    def _forget(self) -> None:
+        """What was summed with other weights."""
+        self._sums, self._totals = None, {}
+
+    def _of_blocks(self) -> Float[np.ndarray, "block column column"]:
+        """Weighted products of all columns, block by block."""
+        found = self._sums
+        if found is None:
             factor = self._factors()
             weighted = self._products * (self._weight[self._owner] ** 2)[..., None, None]
-            sums = self._sums = np.einsum("bjpq,jp,jq->bpq", weighted, factor, factor, optimize=True)
+            found = self._sums = np.einsum("bjpq,jp,jq->bpq", weighted, factor, factor, optimize=True)
+        return found
+
+    def _folds(self, in_one_piece: bool) -> Float[np.ndarray, "folds column column"]:
+        """Sums over the blocks of each fold, and then over all but those."""
+        if in_one_piece not in self._totals:
+            blocks = np.arange(len(self._owner))
+            fold = blocks * _FOLDS // len(blocks) if in_one_piece else blocks % _FOLDS
+            within = fold == np.arange(_FOLDS)[:, None]
+            chosen = np.concatenate([within, ~within]).astype(float)
+            self._totals[in_one_piece] = np.tensordot(chosen, self._of_blocks(), 1)
+        return self._totals[in_one_piece]
+
+    def _equations(self, names: Sequence[str], summed: Float[np.ndarray, "column column"] | None = None) -> _Equations:
+        """Of blocks that are summed, by default all."""
+        if summed is None:
+            if None not in self._totals:
+                self._totals[None] = self._of_blocks().sum(0)
+            summed = self._totals[None]
         chosen, u, file = self._columns(names), self._wanted + self._late, self._places["file"].start
         places = np.concatenate([chosen, [u, file]])
-        total = sums[blocks][:, places[:, None], places].sum(0)
+        total = summed[places[:, None], places]
         square = total[-2, -2] - 2 * total[-2, -1] + total[-1, -1]
         return _Equations(total[:-2, :-2], total[:-2, -1] - total[:-2, -2], float(square))
 
