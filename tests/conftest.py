@@ -39,7 +39,7 @@ def _drop_compiled_programs_before_there_are_too_many():
 # Which tests `-m` chooses, by how the names of their files begin; the longest beginning counts.
 MARKERS = {
     "unit": "test_cli_process test_errors test_files test_text test_xml_text test_recordings_bad test_recordings_files "
-    "test_cli_outputs test_cli_formulas",
+    "test_cli_outputs test_cli_formulas test_cli_completion",
     "laws": "test_dynamics test_rollout test_models test_actuators test_parameters test_systems test_robot test_mjcf "
     "test_urdf test_formats test_kernels test_accuracy test_numbers",
     "fits": "test_fit test_identify test_identifiability test_cases test_parameters_learned test_cli_fit "

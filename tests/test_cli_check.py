@@ -12,6 +12,7 @@ from browser import chromium, opened
 import diffnea as dn
 from diffnea.cli import main
 from diffnea.cli.check import Check
+from diffnea.cli.check_verdict import verdict
 from diffnea.excitation import chosen, forecast, foretold
 from diffnea.recordings import save_recording
 
@@ -71,20 +72,41 @@ def test_good_data_are_called_good_and_tell_all_there_is(folder):
     # J and m·c of each link about its axis, the lower's mass in the upper's sums, friction of both.
     assert result["rank"] == result["structural_rank"] == 8
     text = command.summary(result)
+    assert text.startswith("good enough for: ") and "within 10%" in text.splitlines()[0]
+    assert result["verdict"]["not_for"] == [] and result["verdict"]["do"][-1].startswith("diffnea fit ")
+    assert command.outcome(result).startswith("good enough for: ") and "\n" not in command.outcome(result)
     assert "these data determine 8 combinations" in text and "viscous friction(elbow)" in text
     assert json.loads(json.dumps(result)) == result
 
 
 def test_what_is_wrong_is_named(folder, capsys):
-    assert main(["check", str(folder / "arm.urdf"), str(folder / "bad.csv"), str(folder / "still.csv")]) == 0
+    names = [str(folder / name) for name in ("arm.urdf", "bad.csv", "still.csv")]
+    assert main(["check", *names, "--learn", "inertia", "--actuator", "viscous", "--loss", "torque"]) == 0
     text = capsys.readouterr().out
     assert "shoulder: input rests at" in text
     assert "shoulder: recorded velocity is 20 ms late" in text
     assert "elbow: it never moves" in text
 
 
+def test_after_a_unit_error_nothing_else_is_worked_out(folder):
+    robot = dn.load_robot(folder / "arm.urdf")
+    given = dn.load_recording(folder / "good.csv", robot)
+    save_recording(given.replace(q=np.degrees(given.q)), folder / "degrees.csv")
+    command = Check(str(folder / "arm.urdf"), (str(folder / "degrees.csv"),), out=str(folder / "degrees.html"))
+    result = command.run()
+    assert result["stopped"] and result["combinations"] == [] and result["verdict"]["good_for"] == []
+    assert "are they degrees?" in result["verdict"]["do"][0]
+    text = command.summary(result)
+    assert text.startswith("not for: any fit: a unit looks wrong") and "determine" not in text
+    assert "are they degrees?" in (folder / "degrees.html").read_text()
+
+
 def test_a_joint_that_stands_still_hides_its_friction(folder):
-    result = Check(str(folder / "arm.urdf"), (str(folder / "still.csv"),)).run()
+    command = Check(str(folder / "arm.urdf"), (str(folder / "still.csv"),), ("inertia",), "viscous", "torque")
+    result = command.run()
+    assert "what belongs to elbow, since it never moves" in result["verdict"]["not_for"]
+    result["hints"] = []
+    assert verdict(result, [])["do"][0] == "move elbow too"
     assert result["rank"] < result["structural_rank"]
     assert any("viscous friction" in sentence and "elbow" in sentence for sentence in result["unknown"])
 

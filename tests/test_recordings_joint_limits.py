@@ -1,15 +1,14 @@
 """Joint limits: positions that reach or pass them are found, as near as the position noise allows, and no others."""
 
-import json
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.cli import inputs, main
-from diffnea.recordings import at_limits, limit_contacts
+from diffnea.cli import inputs
+from diffnea.cli.check import finding
+from diffnea.recordings import at_limits, diagnose, limit_contacts
 
 PANDA = Path(__file__).resolve().parents[2] / "shared" / "cases" / "panda"
 ROBOT = inputs.read_robot("staubli_tx40")
@@ -65,15 +64,13 @@ def test_a_contact_says_joint_limit_and_how_long():
 
 
 @pytest.mark.parametrize(("run", "joints"), [("run0_mcap", []), ("run1_mcap", ["panda_joint4"])])
-def test_check_names_the_joint_that_a_bag_drives_into_its_limit(run, joints, capsys):
+def test_a_check_names_the_joint_that_a_bag_drives_into_its_limit(run, joints):
     if not PANDA.exists():
         pytest.skip("no cases/panda in shared beside the checkout")
     pytest.importorskip("mcap", reason="the formats extra is not installed")
-    lock = ["--lock", "panda_finger_joint1", "panda_finger_joint2"]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert main(["check", str(PANDA / "panda.urdf"), str(PANDA / run), *lock, "--measured", "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)["recordings"]
+    robot = inputs.read_robot(str(PANDA / "panda.urdf"), lock=["panda_finger_joint1", "panda_finger_joint2"])
+    (recording,) = inputs.read_recordings([str(PANDA / run)], robot, measured=True)
+    found = finding(recording, diagnose(recording), robot)
     assert [each["joint"] for each in found["limit_contacts"]] == joints
     named = [line for line in found["problems"] if "limit" in line]
     assert len(named) == len(joints)

@@ -20,7 +20,7 @@ class Benchmark(BenchmarkArguments):
             workers=self.workers,
             address=self.address,
             retry=self.retry,
-            progress=silent if self.json else shown,
+            progress=silent if self.json or self.quiet else shown,
         )
         return {
             "out": self.out,

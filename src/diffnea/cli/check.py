@@ -8,9 +8,10 @@ import numpy as np
 from diffnea import files, identify, report
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.check import CheckArguments
+from diffnea.cli.check_verdict import verdict
+from diffnea.cli.check_words import check_in_words, verdict_in_words
 from diffnea.cli.simulate import stated_friction
-from diffnea.cli.suspicions import suspicions
-from diffnea.cli.words import check_in_words
+from diffnea.cli.suspicions import suspicions, unit_suspicions
 from diffnea.excitation import foretold
 from diffnea.excitation.choosing import AUTO
 from diffnea.excitation.forecast import Foretold
@@ -26,6 +27,12 @@ from diffnea.robot import Robot
 _WEAK = 3.0
 # A recorded velocity this late is not what it says, s.
 _LATE = 2e-3
+# What is told of data in a wrong unit.
+_NOTHING: dict[str, Any] = {
+    **dict.fromkeys(("actuator", "loss", "noise_variance", "effective_samples", "payload")),
+    **{key: [] for key in ("notes", "hints", "hint_codes", "combinations", "unknown")},
+    **dict.fromkeys(("rank", "structural_rank", "unknowns"), 0),
+}
 
 
 @dataclass(frozen=True)
@@ -39,16 +46,31 @@ class Check(CheckArguments):
         begun = inputs.read_start(self.robot, self.lock)
         robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
-        with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json):
+        with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json or self.quiet):
             diagnoses = [diagnose(recording) for recording in data]
-            (choice, told), payload = self._told(begun, data)
-            hinted = () if "payload" in self.learn else _hints(robot, data)
+            units = unit_suspicions(data, robot)
+            told = _NOTHING if units else self._foretold(begun, data)
         result = {
             "robot": self.robot,
+            "given": list(self.recordings),
             "joints": list(robot.joint_names),
             "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
             "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
-            "recordings": [_finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
+            "recordings": [finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
+            "stopped": bool(units),
+            **told,
+            "report": self.out,
+        }
+        result["verdict"] = verdict(result, units)
+        if self.out is not None:
+            report.check(result, data, diagnoses, self.out)
+        return result
+
+    def _foretold(self, begun: inputs.Start, data: list[Recording]) -> dict[str, Any]:
+        """What a fit would choose and determine, and hints at what is wrong."""
+        (choice, told), payload = self._told(begun, data)
+        hinted = () if "payload" in self.learn else _hints(begun.robot, data)
+        return {
             "actuator": choice.actuator if isinstance(choice.actuator, str) else type(choice.actuator).__name__,
             "loss": choice.loss,
             "notes": list(map(str, choice.notes)),
@@ -56,11 +78,7 @@ class Check(CheckArguments):
             "hint_codes": [each.code for each in hinted],
             **told.to_dict(),
             "payload": None if payload is None else payload.to_dict(),
-            "report": self.out,
         }
-        if self.out is not None:
-            report.check(result, data, diagnoses, self.out)
-        return result
 
     def _told(self, begun: inputs.Start, data: list[Recording]) -> tuple[Foretold, Payload | None]:
         """What a fit would determine; a payload is solved for, since that is as quick as to foretell it."""
@@ -76,6 +94,10 @@ class Check(CheckArguments):
         """The result for a person."""
         return check_in_words(result, self.all)
 
+    def outcome(self, result: dict[str, Any]) -> str:
+        """The verdict in one line."""
+        return "; ".join(verdict_in_words(result["verdict"])[:2])
+
 
 def _hints(robot: Robot, data: list[Recording]) -> tuple[Note, ...]:
     """What would explain these data far better than file and log as they are: a fit's hints, before any fit."""
@@ -86,7 +108,7 @@ def _hints(robot: Robot, data: list[Recording]) -> tuple[Note, ...]:
         return hints(robot, (*parts.fitted, *parts.test))
 
 
-def _finding(recording: Recording, found: Diagnosis, robot: Robot) -> dict[str, Any]:
+def finding(recording: Recording, found: Diagnosis, robot: Robot) -> dict[str, Any]:
     """A recording's diagnosis, as plain numbers and as advice."""
     joints = [
         {**asdict(moved), "noise": smoothed.noise, "encoder_step": smoothed.step, "bandwidth": smoothed.bandwidth}

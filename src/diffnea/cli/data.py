@@ -33,6 +33,10 @@ class Data(DataArguments):
         rows = [f"{row['state']:<9} {row['name']:<27} {row['about']} ({row['licence']})" for row in result["datasets"]]
         return "\n".join([f"in {result['folder']}:", *rows])
 
+    def outcome(self, result: dict[str, Any]) -> str:
+        """Names alone."""
+        return " ".join(result["fetched"] if "fetched" in result else [row["name"] for row in result["datasets"]])
+
 
 def _row(dataset: download.Dataset) -> dict[str, Any]:
     """A data set, and how much of it is here."""

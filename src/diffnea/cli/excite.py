@@ -22,7 +22,7 @@ class Excite(ExciteArguments):
         robot = inputs.read_robot(self.robot, lock=self.lock)
         told = self.columns, self.measured, self.goals
         recorded = inputs.read_recordings(self.recordings, robot, *told) if self.recordings else []
-        with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json):
+        with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json or self.quiet):
             choice = chosen(robot, recorded, inputs.parts_to_learn(self.learn), self.actuator, "torque", self.seed)
             task: dict[str, Any] = {"learn": choice.learn, "actuator": choice.actuator}
             task |= {"noise": self.noise, "seed": self.seed}

@@ -32,7 +32,8 @@ class Fit(FitArguments):
         test = inputs.read_recordings(self.test, robot, self.columns, self.measured, self.goals) if self.test else None
         learn, actuator = self._chosen(begun.fit is not None)
         samples = sum(map(len, data))
-        with inputs.watching(f"learning {robot.name} from {count(samples, 'sample')}", self.json) as watch:
+        doing, silent = f"learning {robot.name} from {count(samples, 'sample')}", self.json or self.quiet
+        with inputs.watching(doing, silent) as watch:
             fit = identify.fit(
                 begun.fit or robot,
                 data,
@@ -96,6 +97,10 @@ class Fit(FitArguments):
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
         return fit_in_words(result, self.all)
+
+    def outcome(self, result: dict[str, Any]) -> str:
+        """Where it is, and the verdict."""
+        return f"{result['out']}: {result['verdict']}"
 
     def exit_code(self, result: dict[str, Any]) -> int:
         """3 where a fit was made and not accepted, so that a script does not go on with it."""

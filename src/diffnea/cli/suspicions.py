@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from diffnea.recordings import Recording
 from diffnea.recordings.goal_signs import goal_signs
-from diffnea.recordings.unit_signs import unit_signs
+from diffnea.recordings.unit_signs import in_other_units, unit_signs
 from diffnea.robot import Robot
 
 # Fewer samples a second tell nothing of a machine that moves; times of a log may be in milliseconds.
@@ -14,6 +14,14 @@ SLOWEST = 5.0
 def suspicions(recordings: Sequence[Recording], robot: Robot) -> list[str]:
     """A sentence each, the same one once."""
     said = [sentence for recording in recordings for sentence in _signs(recording, robot)]
+    return list(dict.fromkeys(said))
+
+
+def unit_suspicions(recordings: Sequence[Recording], robot: Robot) -> list[str]:
+    """Those after which nothing else means anything: times or positions in another unit."""
+    said = []
+    for recording in recordings:
+        said += [*_slow(recording), *(unit_signs(recording, robot) if in_other_units(recording, robot) else ())]
     return list(dict.fromkeys(said))
 
 

@@ -7,10 +7,10 @@ from diffnea.cli.formulas import short
 from diffnea.identify.payload import Payload
 from diffnea.identify.solve.solution import Status
 from diffnea.report.payload_rows import payload_rows
-from diffnea.text import DEGREE, aligned, count, length, listed, number
+from diffnea.text import aligned, count, length, listed, number
 
 # More lines than this of one kind are counted instead: of quantities, and of sentences.
-_SHOWN, _SAID = 20, 10
+_SHOWN, _SAID = 20, 3
 _HOW = "--all shows them"
 
 Combination = dict[str, Any]
@@ -121,51 +121,10 @@ def legend(combinations: Sequence[Combination]) -> list[str]:
 
 def unknown(sentences: Sequence[str], whole: bool = False) -> list[str]:
     """What the data do not tell."""
-    shown = sentences if whole else sentences[:_SAID]
+    shown = sentences if whole or len(sentences) <= _SAID + 1 else sentences[:_SAID]
     left = len(sentences) - len(shown)
     lines = [f"  {sentence}" for sentence in shown] + ([f"  and {left} more: {_HOW}"] if left else [])
-    return ["the data do not tell", *lines] if lines else []
-
-
-def check_in_words(result: dict[str, Any], whole: bool = False) -> str:
-    """What recordings are and what they tell: one block for each, then what all of them determine together."""
-    lines: list[str] = []
-    for found in result["recordings"]:
-        lines += [f"{found['name'] or 'recording'}: {found['said']}", *_motions(found["joints"], result["sliding"])]
-        lines += [*(f"  ! {problem}" for problem in found["problems"]), ""]
-    could = result["structural_rank"] - result["rank"]
-    plan = " (diffnea excite plans one)" if result["all_driven"] else ""
-    more = f"; other motions could tell {could} more{plan}" if could > 0 else ""
-    lines += [*result["notes"], ""] if result["notes"] else []
-    lines += [*(f"! {each}" for each in result["hints"]), ""] if result["hints"] else []
-    known = count(result["rank"], "combination")
-    lines.append(f"of {result['unknowns']} numbers to learn, these data determine {known}{more}")
-    lines += [*payload(result["payload"], expected=True), ""] if result["payload"] else []
-    lines += [*_expected(result["combinations"], whole), *unknown(result["unknown"], whole)]
-    return "\n".join([*lines, *([f"pictures: {result['report']}"] if result["report"] else [])])
-
-
-def _expected(combinations: Sequence[Combination], whole: bool) -> list[str]:
-    """What a fit would determine, and how well, around the numbers of the robot file."""
-
-    def cells(each: Combination) -> list[str]:
-        half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
-        return [number(each["value"]), f"± {number(half)}"]
-
-    return quantities(["a fit would determine", "in the file", "to expect (95 %)", "unit"], combinations, cells, whole)
-
-
-def _motions(joints: Sequence[dict[str, Any]], sliding: Sequence[bool]) -> list[str]:
-    rows = [["  joint", "from", "to", "fastest", "moving", "reversals", "noise", "encoder step", "acceleration"]]
-    for joint, slides in zip(joints, sliding, strict=True):
-        scale, unit = (1e3, " mm") if slides else (DEGREE, "°")
-        lengths = [f"{scale * joint[key]:.4g}{unit}" for key in ("lowest", "highest")]
-        small = [f"{scale * joint[key]:.2g}{unit}" if joint[key] else "–" for key in ("noise", "encoder_step")]
-        quality = f"{joint['signal_to_noise']:.3g} × noise"
-        speed = f"{scale * joint['speed']:.4g}{unit}/s"
-        cells = [*lengths, speed, f"{joint['moving']:.0%}", str(joint["reversals"]), *small, quality]
-        rows.append([f"  {joint['joint']}", *cells])
-    return aligned(rows)
+    return [f"the data do not tell {count(len(sentences), 'thing')}", *lines] if lines else []
 
 
 def excite_in_words(result: dict[str, Any], whole: bool = False) -> str:

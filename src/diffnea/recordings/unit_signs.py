@@ -30,12 +30,23 @@ def far_outside(recording: Recording, robot: Robot) -> Bool[np.ndarray, " n"]:
 
 def unit_signs(recording: Recording, robot: Robot) -> list[str]:
     """A sentence for the joints beyond their limits, with the unit that would explain it; one for all of a kind."""
+    found = _units(recording, robot)
+    return [line for unit in dict.fromkeys(found.values()) for line in _said(unit, found, recording, robot)]
+
+
+def in_other_units(recording: Recording, robot: Robot) -> bool:
+    """Whether another unit would explain joints beyond their limits: then nothing else means anything."""
+    return any(unit is not None for unit in _units(recording, robot).values())
+
+
+def _units(recording: Recording, robot: Robot) -> dict[int, str | None]:
+    """Of each joint beyond its limits, the unit that its positions seem to have."""
     far = np.flatnonzero(far_outside(recording, robot)).tolist()
     found = {k: _unit(recording.q[:, k].astype(float), k, robot) for k in far}
     if None not in found.values() and len(set(found.values())) > 1:  # a gripper may be in 0 … 100 beside degrees
         votes = list(found.values())
         found = dict.fromkeys(far, max(set(votes), key=votes.count))
-    return [line for unit in dict.fromkeys(found.values()) for line in _said(unit, found, recording, robot)]
+    return found
 
 
 def _said(unit: str | None, found: dict[int, str | None], recording: Recording, robot: Robot) -> list[str]:

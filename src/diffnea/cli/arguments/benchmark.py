@@ -1,7 +1,9 @@
 """The arguments of `diffnea benchmark`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
+
+from diffnea.cli.arguments import Count, Flag, Text, Words
 
 
 @dataclass(frozen=True)
@@ -12,29 +14,37 @@ class BenchmarkArguments:
     that DIFFNEA_DATA names; without them a simulated stand-in takes their place, and is called that.
     """
 
-    quick: bool = False
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea benchmark --quick",
+        "diffnea benchmark --systems cartpole --models NEA FF-NN --seeds 5 --out runs",
+        "diffnea benchmark --engine ray --workers 64",
+    )
+
+    quick: Flag = False
     """Fewer samples, starts and roll-outs: some minutes on a laptop."""
-    systems: tuple[str, ...] = ("cartpole", "furuta")
+    systems: Words = ("cartpole", "furuta")
     """Any of cartpole, furuta."""
-    datasets: tuple[str, ...] = ("uniform", "simulated", "real")
+    datasets: Words = ("uniform", "simulated", "real")
     """Any of uniform, simulated, real."""
-    models: tuple[str, ...] = ("all",)
+    models: Words = ("all",)
     """Names of models, or all."""
     seeds: int = 1
     """How many seeds."""
-    trainings: tuple[str, ...] = ("auto",)
+    trainings: Words = ("auto",)
     """Any of auto, adam (the paper's), trajectory (all on roll-outs); the report compares auto with adam."""
     engine: Literal["local", "ray"] = "local"
     """Where cells run: worker processes here, or a Ray cluster."""
-    workers: int | None = None
+    workers: Count = None
     """How many cells run at once; by default one a core."""
-    address: str | None = None
+    address: Text = None
     """Of the Ray cluster; without one, Ray starts here."""
-    retry: bool = False
+    retry: Flag = False
     """Run cells that failed before again."""
     out: str = "runs"
     """The folder to write to."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""

@@ -1,11 +1,11 @@
 """The arguments of `diffnea check`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
-from diffnea.cli.arguments import AUTO
+from diffnea.cli.arguments import AUTO, File, Flag, Several, SomeWords, Words
 
 
 @dataclass(frozen=True)
@@ -16,30 +16,38 @@ class CheckArguments:
     ROBOT is the folder of a fit, then around what was learned.
     """
 
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea check panda.urdf monday.mcap --measured --lock panda_finger_joint1",
+        "diffnea check arm.urdf run1.csv run2.csv --out check.html",
+        "diffnea check out/ carrying.csv --learn payload",
+    )
+
     robot: Positional[str]
     """The robot file, the name of a robot that comes with diffnea, or the folder of a fit."""
-    recordings: Positional[tuple[str, ...]]
+    recordings: Positional[Several]
     """What to look over."""
-    learn: tuple[str, ...] = (AUTO,)
+    learn: Words = (AUTO,)
     """As for a fit: auto, or any of inertia, kinematics, armature, calibration, actuator; or payload alone."""
     actuator: str = AUTO
     """As for a fit: auto chooses by evidence; or parts joined by +."""
     loss: Literal["auto", "acceleration", "torque", "trajectory"] = AUTO
     """As for a fit: what it would compare."""
-    columns: str | None = None
+    columns: File = None
     """A TOML file that says which columns of the logs are what."""
-    measured: bool = False
+    measured: Flag = False
     """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
 
-    goals: bool = False
+    goals: Flag = False
     """The logs' inputs are position goals of servos, in the units of positions."""
-    lock: tuple[str, ...] = ()
+    lock: SomeWords = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
-    out: str | None = None
+    out: File = None
     """A page to write, with pictures: check.html."""
-    all: bool = False
+    all: Flag = False
     """Print base parameters and everything that the data do not tell, too."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""

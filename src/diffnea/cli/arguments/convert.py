@@ -1,8 +1,11 @@
 """The arguments of `diffnea convert`."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tyro.conf import Positional
+
+from diffnea.cli.arguments import Flag
 
 
 @dataclass(frozen=True)
@@ -12,13 +15,20 @@ class ConvertArguments:
     Names, joints, limits, inertias and joint dynamics go over; meshes and other looks do not.
     """
 
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea convert arm.urdf arm.xml",
+        "diffnea convert scene.xml arm.urdf",
+    )
+
     robot: Positional[str]
     """The robot file, URDF or MJCF."""
     out: Positional[str]
     """The file to write: .urdf, or .xml for MJCF."""
-    allow_unphysical: bool = False
+    allow_unphysical: Flag = False
     """Take links that no body can be."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""

@@ -1,9 +1,11 @@
 """The arguments of `diffnea data`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tyro.conf import Positional
+
+from diffnea.cli.arguments import Flag, Several, Text
 
 
 @dataclass(frozen=True)
@@ -14,13 +16,20 @@ class DataArguments:
     by default diffnea/data in the user's cache. The benchmark finds them there.
     """
 
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea data",
+        "diffnea data get quanser_cartpole",
+    )
+
     action: Positional[Literal["list", "get"]] = "list"
     """List what there is, or get it."""
-    names: Positional[tuple[str, ...]] = ()
+    names: Positional[Several] = ()
     """Data sets to get."""
-    mirror: str | None = None
+    mirror: Text = None
     """Where to fetch from, laid out like the origin, which is the default."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""

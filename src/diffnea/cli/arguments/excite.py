@@ -1,11 +1,11 @@
 """The arguments of `diffnea excite`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
-from diffnea.cli.arguments import AUTO
+from diffnea.cli.arguments import AUTO, File, Files, Flag, Number, SomeWords, Words
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,16 @@ class ExciteArguments:
     it takes. With --recordings it also says which intervals shrink, and by how much.
     """
 
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea excite staubli_tx40 --seconds 20",
+        "diffnea excite arm.urdf --recordings run1.csv --out next.csv",
+    )
+
     robot: Positional[str]
     """The robot file, or the name of a robot that comes with diffnea. All its joints must be driven."""
-    recordings: tuple[str, ...] = ()
+    recordings: Files = ()
     """What was recorded so far."""
-    learn: tuple[str, ...] = (AUTO,)
+    learn: Words = (AUTO,)
     """As for a fit: auto, or any of inertia, kinematics, armature, calibration, actuator."""
     actuator: str = AUTO
     """As for a fit: auto chooses by evidence where --recordings tell, else viscous; or parts joined by +."""
@@ -32,26 +37,28 @@ class ExciteArguments:
     """Its highest frequency in Hz."""
     rate: float = 250.0
     """Samples a second in the file."""
-    acceleration: float | None = None
+    acceleration: Number = None
     """A limit of accelerations, rad/s² or m/s², which robot files do not have."""
     noise: float = 0.01
     """Torque noise to expect, as a share of each joint's effort, where no recordings tell."""
-    columns: str | None = None
+    columns: File = None
     """A TOML file that says which columns of the recordings are what."""
-    measured: bool = False
+    measured: Flag = False
     """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
 
-    goals: bool = False
+    goals: Flag = False
     """The logs' inputs are position goals of servos, in the units of positions."""
-    lock: tuple[str, ...] = ()
+    lock: SomeWords = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); as a gripper on an arm."""
     seed: int = 0
     """Of the random motions that the search begins with."""
     out: str = "excitation.csv"
     """The motion to write: .csv or .npz."""
-    all: bool = False
+    all: Flag = False
     """Print base parameters and everything that the data do not tell, too."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""

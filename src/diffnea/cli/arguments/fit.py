@@ -1,11 +1,11 @@
 """The arguments of `diffnea fit`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
-from diffnea.cli.arguments import AUTO
+from diffnea.cli.arguments import AUTO, File, Files, Flag, Settings, Several, SomeWords, Words
 
 
 @dataclass(frozen=True)
@@ -19,22 +19,29 @@ class FitArguments:
     quanser_cartpole:train.
     """
 
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea fit arm.urdf run1.csv run2.csv",
+        "diffnea fit panda.urdf monday.mcap --measured --lock panda_finger_joint1 panda_finger_joint2",
+        "diffnea fit cartpole quanser_cartpole:train --test quanser_cartpole:test",
+        "diffnea fit out/ carrying.csv --learn payload --out payload/",
+    )
+
     robot: Positional[str]
     """The robot file to start from, or the folder of an earlier fit."""
-    recordings: Positional[tuple[str, ...]]
+    recordings: Positional[Several]
     """What to learn from."""
-    learn: tuple[str, ...] = (AUTO,)
+    learn: Words = (AUTO,)
     """auto is inertia, actuator and what evidence asks for. Or any of inertia, kinematics, armature, calibration (zero
     positions of the joints), actuator; or friction (the actuator alone); or payload alone: what the last link carries
     beyond the robot, best from an earlier fit. A named actuator is always learned."""
-    links: tuple[str, ...] = ()
+    links: SomeWords = ()
     """Links whose inertia is learned; by default all."""
-    joints: tuple[str, ...] = ()
+    joints: SomeWords = ()
     """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = AUTO
     """auto chooses by evidence on the training data, and says what. Or parts joined by +: ideal viscous coulomb
     stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain coupling ripple."""
-    set: tuple[str, ...] = ()
+    set: Settings = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""
     method: Literal["auto", "adam", "lm", "linear"] = "auto"
@@ -43,26 +50,28 @@ class FitArguments:
     """What to compare; auto takes torques where every joint is driven, else trajectories."""
     start: Literal["nominal", "random"] = "nominal"
     """Start from the robot file's numbers, or from random ones."""
-    test: tuple[str, ...] = ()
+    test: Files = ()
     """Recordings for the verdict; without them a part of RECORDINGS is kept back."""
-    columns: str | None = None
+    columns: File = None
     """A TOML file that says which columns of the logs are what."""
-    measured: bool = False
+    measured: Flag = False
     """The logs' inputs are torques measured at each sample, as ROS efforts are, not commands with zero-order hold."""
 
-    goals: bool = False
+    goals: Flag = False
     """The logs' inputs are position goals of servos, in the units of positions."""
-    lock: tuple[str, ...] = ()
+    lock: SomeWords = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
-    robust: bool = False
+    robust: Flag = False
     """Weight outliers down."""
     seed: int = 0
     """Of everything random."""
     out: str = "out"
     """The folder to write to."""
-    all: bool = False
+    all: Flag = False
     """Print base parameters and everything that the data do not tell, too."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""

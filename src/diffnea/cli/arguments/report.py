@@ -1,8 +1,11 @@
 """The arguments of `diffnea report`."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tyro.conf import Positional
+
+from diffnea.cli.arguments import Flag, Several
 
 
 @dataclass(frozen=True)
@@ -13,13 +16,20 @@ class ReportArguments:
     other, here and as a page.
     """
 
-    folders: Positional[tuple[str, ...]]
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea report out/ --open",
+        "diffnea report monday/ tuesday/ --out comparison.html",
+    )
+
+    folders: Positional[Several]
     """The folder of a fit or of a benchmark, or two folders of fits."""
     out: str = "comparison.html"
     """The page of a comparison; a single folder keeps its own."""
-    open: bool = False
+    open: Flag = False
     """Show the page in a browser."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""

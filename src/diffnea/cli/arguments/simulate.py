@@ -1,9 +1,11 @@
 """The arguments of `diffnea simulate`."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tyro.conf import Positional
+
+from diffnea.cli.arguments import File, Flag, Number, Numbers
 
 
 @dataclass(frozen=True)
@@ -14,25 +16,32 @@ class SimulateArguments:
     the commands of a recording drive it, from that recording's first state; without, it moves freely from --q and --qd.
     """
 
+    examples: ClassVar[tuple[str, ...]] = (
+        "diffnea simulate cartpole --q 0 3 --seconds 10",
+        "diffnea simulate out/ --input run1.csv --out predicted.csv",
+    )
+
     model: Positional[str]
     """A robot file, the name of a robot that comes with diffnea, or the folder of a fit."""
-    seconds: float | None = None
+    seconds: Number = None
     """How long; by default as long as the input, else 5."""
-    input: str | None = None
+    input: File = None
     """A recording whose commands are given."""
-    q: tuple[float, ...] = ()
+    q: Numbers = ()
     """Positions to start from, rad or m, one a joint; by default the input's first, else zero."""
-    qd: tuple[float, ...] = ()
+    qd: Numbers = ()
     """Velocities to start with."""
     dt: float = 1 / 250
     """Time step in seconds, where no input gives one."""
     integrator: Literal["auto", "rk4"] = "auto"
     """auto keeps the energy guarantee; rk4 is Runge-Kutta's."""
-    columns: str | None = None
+    columns: File = None
     """A TOML file that says which columns of the input are what."""
     out: str = "simulated.csv"
     """The recording to write: .csv or .npz."""
-    json: bool = False
+    json: Flag = False
     """Print the result as one JSON object."""
-    debug: bool = False
+    quiet: Flag = False
+    """Print the outcome in one line, and no progress or notes."""
+    debug: Flag = False
     """Show where in the program an error came from."""
