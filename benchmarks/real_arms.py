@@ -30,7 +30,8 @@ import diffnea as dn  # noqa: E402
 from diffnea.batches import batched, regressor  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.cli.main import main as main_of  # noqa: E402
-from diffnea.identify.friction.prandtl import NOISE, Slip, coordinates, noise, ways  # noqa: E402
+from diffnea.identify.friction.prandtl import SEEN_REVERSAL, Slip, coordinates, ways  # noqa: E402
+from diffnea.identify.problem.noise import white_noise  # noqa: E402
 from diffnea.identify.problem.torque_balance import torques  # noqa: E402
 from diffnea.models import inverse  # noqa: E402
 from diffnea.recordings import Recording, Samples, public  # noqa: E402
@@ -132,7 +133,7 @@ def predicted(fit: dn.Fit, recording: Recording, arm: Arm) -> np.ndarray:
     """
     data, turns = filtered(recording, arm), coordinates(fit.model.actuator)
     q, qd, qdd = (np.asarray(rows) for rows in (data.q, data.qd, data.qdd))
-    least, way = NOISE * noise(np.asarray(recording.q) @ turns.T), None
+    least, way = SEEN_REVERSAL * white_noise(np.asarray(recording.q) @ turns.T), None
     if fit.config["slip"]:
         slip = Slip(np.array(fit.config["slip"]), fit.config["hold"])
         way = ways(q @ turns.T, qd @ turns.T, recording.dt, slip, least)

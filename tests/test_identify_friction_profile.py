@@ -6,7 +6,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.actuators.base import Role
-from diffnea.identify.determine.friction_profile import CURVE
+from diffnea.identify.determine.friction_profile import CURVE_ROLES
 
 ROBOT = dn.systems.furuta().robot
 KINETIC, VISCOUS = np.array([0.02, 0.004]), np.array([0.01, 0.002])
@@ -68,12 +68,12 @@ def test_static_friction_without_a_peak_has_a_lower_bound_only(flat):
 def test_every_joint_with_a_curve_has_a_profile(peaked):
     analysis = peaked.known.analysis
     assert analysis is not None and len(analysis.friction) == 2
-    assert all(set(each.intervals) == set(CURVE) for each in analysis.friction)
+    assert all(set(each.intervals) == set(CURVE_ROLES) for each in analysis.friction)
 
 
 @pytest.mark.slow
 def test_intervals_of_friction_hold_the_truth():
-    inside: dict[Role, list[bool]] = {role: [] for role in CURVE}
+    inside: dict[Role, list[bool]] = {role: [] for role in CURVE_ROLES}
     for seed in range(12):
         rng = np.random.default_rng(100 + seed)
         static, speed = rng.uniform(1.2, 2.0, 2) * KINETIC, rng.uniform(0.1, 0.4, 2)

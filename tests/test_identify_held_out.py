@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from diffnea.identify.judge.held_out import MOST_NUMBERS, MOST_TRACKS, SIGNALS, from_arrays, held_out, to_arrays
+from diffnea.identify.judge.held_out import MOST_KEPT, MOST_TRACKS, SIGNALS, from_arrays, held_out, to_arrays
 from diffnea.identify.problem.tracks import Split, Track
 
 
@@ -26,12 +26,12 @@ def test_little_is_kept_whole_with_the_range_of_what_was_fitted():
 def test_much_is_cut_short_and_spread_over_the_stretches():
     found, _ = kept([track(f"test {k}", 300, k) for k in range(100)])
     assert len(found.tracks) == MOST_TRACKS and found.tracks[-1].name == "test 99"
-    assert sum(each.q.size for each in found.tracks) <= MOST_NUMBERS
+    assert sum(each.q.size for each in found.tracks) <= MOST_KEPT
     found, _ = kept([track(f"test {k}", 4000, k) for k in range(100)])  # of long ones fewer, with room to predict in
     assert len(found.tracks) == 33 and min(map(len, found.tracks)) >= 600
-    assert sum(each.q.size for each in found.tracks) <= MOST_NUMBERS
+    assert sum(each.q.size for each in found.tracks) <= MOST_KEPT
     single, _ = kept([track("long", 100_000)])
-    assert len(single.tracks[0]) == MOST_NUMBERS // 3
+    assert len(single.tracks[0]) == MOST_KEPT // 3
 
 
 def test_arrays_bring_it_back():

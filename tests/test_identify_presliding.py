@@ -7,7 +7,8 @@ import numpy as np
 
 from diffnea.actuators import Coupling, Stribeck, combine
 from diffnea.cli.inputs import read_robot
-from diffnea.identify.friction.prandtl import LASTING, NOISE, Slip, coordinates, known, noise, ways
+from diffnea.identify.friction.prandtl import LASTING, SEEN_REVERSAL, Slip, coordinates, known, ways
+from diffnea.identify.problem.noise import white_noise
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
@@ -110,9 +111,9 @@ def track_of(q, qd, **more):
 def test_noise_of_readings_is_no_motion_and_samples_without_order_stay():
     q, qd = (np.hstack([array, 0 * array]) for array in stop(10 * LENGTH))
     read = q + 6 * LENGTH * np.random.default_rng(2).normal(size=q.shape)
-    np.testing.assert_allclose(noise(read), 6 * LENGTH, rtol=0.2)
+    np.testing.assert_allclose(white_noise(read), 6 * LENGTH, rtol=0.2)
     rough = replace(track_of(q, qd, noise=1.0), measured=read, terms=Terms(q, qd, 0 * q, 0 * q, 10.0, 5.0))
-    assert NOISE * 6 > 10  # it came back by less than noise can show
+    assert SEEN_REVERSAL * 6 > 10  # it came back by less than noise can show
     found, clean = known([rough, track_of(q, qd)], ACTUATOR, Slip(np.full(3, LENGTH)))
     np.testing.assert_allclose([found.way[-1, 0], clean.way[-1, 0]], [1, -1], atol=1e-6)
     loose = replace(track_of(q, qd), dt=None)

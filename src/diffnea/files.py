@@ -18,6 +18,8 @@ from typing import IO, Any
 
 import numpy as np
 
+Json = dict[str, Any]  # an object of a JSON file
+
 _DRAFT = re.compile(r"\.(.+)\.[0-9a-f]{32}\.draft")
 
 

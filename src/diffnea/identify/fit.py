@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +43,7 @@ def fit(
     steps: int | None = None,
     links: Iterable[str] | None = None,
     joints: Iterable[str] | None = None,
-    known: Mapping[str, Any] | None = None,
+    known: Mapping[str, object] | None = None,
     options: Options | None = None,
     progress: Watch | None = None,
 ) -> Fit:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from diffnea.files import Json
 
 # One sentence a code. A sentence may name `subject` and the note's values; decisions read codes, never sentences.
 SENTENCES: dict[str, str] = {
@@ -214,7 +215,7 @@ class Note:
 
     code: str
     subject: str = ""
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         return hash((self.code, self.subject, self.text))
@@ -227,17 +228,17 @@ class Note:
     def __str__(self) -> str:
         return self.text
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """For JSON."""
         return {"code": self.code, "subject": self.subject, "values": dict(self.values), "text": self.text}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Note":
+    def from_dict(cls, data: Json) -> "Note":
         """What `to_dict` made."""
         return cls(str(data["code"]), str(data["subject"]), dict(data["values"]))
 
 
-def note(code: str, subject: str = "", **values: Any) -> Note:
+def note(code: str, subject: str = "", **values: object) -> Note:
     """A note; an unknown code, or a value that its sentence lacks, is an error here and not when it is printed."""
     made = Note(code, subject, values)
     str(made)

@@ -1,7 +1,8 @@
 """Options: every tuned number of identification, by room, with its reason; stored with each fit."""
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+
+from diffnea.files import Json
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,6 @@ class Options:
     judge: JudgeOptions = field(default_factory=JudgeOptions)
     servo: ServoOptions = field(default_factory=ServoOptions)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """For JSON."""
         return asdict(self)

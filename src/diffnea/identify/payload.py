@@ -5,10 +5,11 @@ covariance says: its physical numbers may move with the payload's, but pay for i
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+
+from diffnea.files import Json
 
 
 class Estimate(np.ndarray):
@@ -41,7 +42,7 @@ class Payload:
     inertia: Estimate  # (6,): xx, xy, yy, xz, yz, zz
     frame: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """For JSON."""
         parts = {"mass": self.mass, "com": self.com, "inertia": self.inertia}
         return {"frame": self.frame} | {

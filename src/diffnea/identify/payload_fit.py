@@ -34,14 +34,14 @@ from diffnea.robot import Robot
 from diffnea.spatial import Inertia
 
 # Passes over noise and estimate.
-PASSES = 5
+FRICTION_PASSES = 5
 # Friction of the earlier model may have changed by this share, and by this share of a joint's usual torque.
 FRICTION_SHARE, FRICTION_LEAST = 0.1, 0.02
 # A payload is no larger than this, in metres: its second moments are expected within mass times the square.
 REACH = 0.3
 # Half-width of a 95 % interval in standard deviations: twice the variance, since the earlier model was estimated from
 # such data too, and is off by as much.
-HALF = 1.96 * np.sqrt(2)
+HALF_WIDTH = 1.96 * np.sqrt(2)
 _SECOND = np.array([[0, 1, 3], [1, 2, 4], [3, 4, 5]])  # where xx, xy, yy, xz, yz, zz stand in a symmetric matrix
 
 
@@ -91,7 +91,7 @@ def _solve(model: Model, parts: Split, move: Float[np.ndarray, "10 10"]) -> _Sol
     width = _widths(model.actuator, usual)
     noise, x, covariance = np.maximum(0.02 * usual, 1e-9), np.zeros(A.shape[2]), np.eye(A.shape[2])
     loss = np.nan
-    for k in range(PASSES):
+    for k in range(FRICTION_PASSES):
         scale = kept / noise
         rows, wanted = (A * scale[..., None]).reshape(-1, A.shape[2]), (y * scale).ravel()
         precision = np.concatenate([_expected(x[:10]) if k else np.zeros(10), 1 / width**2])
@@ -176,7 +176,7 @@ def _payload(solved: _Solved, frame: str) -> Payload:
     for k in range(10):
         up, down = (_central(solved.body + sign * step[k] * np.eye(10)[k]) for sign in (1, -1))
         slopes[:, k] = (up - down) / (2 * step[k])
-    half = HALF * np.sqrt(np.maximum(np.diagonal(slopes @ solved.covariance @ slopes.T), 0.0))
+    half = HALF_WIDTH * np.sqrt(np.maximum(np.diagonal(slopes @ solved.covariance @ slopes.T), 0.0))
     low, high = value - half, value + half
     parts = [Estimate(value[which], low[which], high[which]) for which in (0, slice(1, 4), slice(4, 10))]
     return Payload(*parts, frame=frame)
@@ -218,7 +218,7 @@ def _result(
     for k, (name, value, high) in enumerate(zip(names, values.tolist(), highs.tolist(), strict=True)):
         what, unit = name.split(" [")
         known = bool(high - value < (REACH / 10 if 1 <= k < 4 else abs(value)))  # else the interval says nothing
-        std = (high - value) / HALF if known else None
+        std = (high - value) / HALF_WIDTH if known else None
         rows.append(Row(f"payload {what}", unit.rstrip("]"), 0.0, value, std, known))
     findings = Knowledge(Table(tuple(rows)), (), ())
     return Fit(

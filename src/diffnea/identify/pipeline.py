@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -40,26 +39,26 @@ from diffnea.identify.solve.linear import FRICTION, regress
 from diffnea.identify.solve.solution import Status
 from diffnea.identify.solve.starts import near, random_starts, settled
 from diffnea.identify.trajectory import chains
-from diffnea.models import FeedForward
+from diffnea.models import AbstractModel, FeedForward, Model
 from diffnea.robot import Robot
 
 # Starts side by side; fewer where there are many numbers, which take longer and mislead less.
 STARTS_OF_FEW, STARTS_OF_MANY, MANY_NUMBERS = 8, 4, 64
 # Residuals for each number to learn, at least.
-LEAST_ROWS = 2
+ROWS_A_NUMBER = 2
 
 
 @dataclass(frozen=True)
 class _Outcome:
     """What a learner brings."""
 
-    model: Any
+    model: AbstractModel
     loss: float
     status: Status
     history: tuple[float, ...] = ()
     notes: tuple[Note, ...] = ()
     linearised: Callable[[], Linearised] | None = None
-    consistent: Any = None
+    consistent: AbstractModel | None = None
 
 
 @dataclass(frozen=True)
@@ -148,16 +147,16 @@ class Plan:
             found = self._restarted(free, found)
         return self._fit(free, parts, before, self._improved(free, parts, found), [])
 
-    def _posed(self, free: Unknowns, parts: Split, before: Any) -> tuple[Split, np.ndarray]:
+    def _posed(self, free: Unknowns, parts: Split, before: AbstractModel) -> tuple[Split, np.ndarray]:
         """The data as the loss needs them, and what residuals are multiplied with."""
         asked = self.request
         weight = scales("torque" if asked.method == "linear" else asked.loss, before, parts.fitted)
         parts = self._with_past(parts, before, weight)
-        if asked.loss != "trajectory" and isinstance(asked.given, Robot):
+        if asked.loss != "trajectory" and isinstance(before, Model):
             parts = without_reversals(parts, before, asked.loss, free.size, asked.options.problem)
         return parts, weight
 
-    def _from_goals(self, free: Unknowns, parts: Split, before: Any) -> Fit:
+    def _from_goals(self, free: Unknowns, parts: Split, before: AbstractModel) -> Fit:
         """Whole motions of servos."""
         with stage("following goals"):
             found = fit_servo(free, parts, isinstance(self.request.actuator, str), self.request.options.servo)
@@ -176,13 +175,14 @@ class Plan:
             again = restarted(free, found.rows, found.theta, self.request.loss, found.loss, regularised)
         return found if again is None else replace(found, theta=again.theta, loss=again.loss)
 
-    def _regressed(self, free: Unknowns, parts: Split, before: Any, weight: np.ndarray) -> _Outcome:
+    def _regressed(self, free: Unknowns, parts: Split, before: AbstractModel, weight: np.ndarray) -> _Outcome:
         """Regression, which needs no search."""
         asked = self.request
         if not isinstance(asked.actuator, str) or asked.actuator not in FRICTION:
             raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
         if set(free.learned) - {"inertia", "actuator"} or asked.links is not None or asked.known:
             raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and the like out")
+        assert isinstance(before, Model)
         found = regress(before.robot, asked.actuator, parts.fitted, weight, free.learned)
         notes = (note("regression-rank", rank=found.rank, size=free.size),)
         notes = notes if found.physical else (*notes, note("regression-unphysical"))
@@ -195,8 +195,8 @@ class Plan:
             raise ValueError(f"fit: nothing to learn; name a part in learn: {', '.join(LEARN)}")
         problems, joints = [], self.request.given.num_joints
         rows = sum(track.q.size for track in parts.fitted)
-        if rows < LEAST_ROWS * free.size:
-            need = -(-LEAST_ROWS * free.size // joints)
+        if rows < ROWS_A_NUMBER * free.size:
+            need = -(-ROWS_A_NUMBER * free.size // joints)
             problems.append(note("too-few-samples", samples=rows // joints, size=free.size, need=need))
         spreads = [np.concatenate([getattr(t, key) for t in parts.fitted]).std(0) for key in ("q", "qd")]
         if all(np.all(spread <= 1e-12) for spread in spreads):
@@ -226,9 +226,9 @@ class Plan:
             rough=asked.loss == "trajectory" and asked.from_file,
         )
 
-    def _with_past(self, parts: Split, before: Any, weight: np.ndarray) -> Split:
+    def _with_past(self, parts: Split, before: AbstractModel, weight: np.ndarray) -> Split:
         """The motion as a loss may see it: inverse dynamics know how a joint came to where it is."""
-        if not parts.timed or not self.request.compares_torques:
+        if not parts.timed or not self.request.compares_torques or not isinstance(before, Model):
             return parts
         with stage("looking where joints turn back"):
             slip = slipping(before, parts.fitted, weight)
@@ -292,7 +292,7 @@ class Plan:
         found = plan._restarted(free, found) if found.finite else replace(found, theta=theta)
         return linearised(free, found.rows, found.theta, "torque")
 
-    def _fit(self, free: Unknowns, parts: Split, before: Any, outcome: _Outcome, problems: list[Note]) -> Fit:
+    def _fit(self, free: Unknowns, parts: Split, before: AbstractModel, outcome: _Outcome, problems: list[Note]) -> Fit:
         asked, spread = self.request, spread_of(parts.fitted)
         known = not self.guessed
         with stage("judging"):

@@ -1,11 +1,11 @@
 """Request: what was asked of a fit, and its data as the fit sees them."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from diffnea.actuators import AbstractActuator
+from diffnea.files import Json
 from diffnea.identify.options import Options
 from diffnea.identify.problem.tracks import Data, Split, split
 from diffnea.identify.progress import stage
@@ -32,7 +32,7 @@ class Request:
     steps: int | None
     links: tuple[str, ...] | None
     joints: tuple[str, ...] | None
-    known: dict[str, Any]
+    known: Json
     options: Options
 
     @property
@@ -62,7 +62,7 @@ class Request:
         with stage("preparing data"):
             return split(self.data, self.test, names, self.given.num_joints, self.seed)
 
-    def config(self, named: tuple[str, ...], parts: Split) -> dict[str, Any]:
+    def config(self, named: tuple[str, ...], parts: Split) -> Json:
         """What was fitted to what, for people; `named` are the parts that were learned."""
         asked = ("method", "loss", "start", "seed", "robust", "starts", "steps")
         return {

@@ -4,8 +4,8 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
+from diffnea.files import Json
 from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.determine.findings import Knowledge
 from diffnea.identify.determine.table import Table
@@ -38,7 +38,7 @@ class Fit:
     loss: float
     history: tuple[float, ...]  # the lowest loss after each iteration
     notes: tuple[Note, ...]
-    config: dict[str, Any]
+    config: Json
     consistent: AbstractModel = field(repr=False)  # the nearest physical model: the same but for method linear
     knowledge: Callable[[], Knowledge] = field(repr=False)
     held_out: HeldOut | None = field(default=None, repr=False)  # for the page

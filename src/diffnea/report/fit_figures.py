@@ -151,6 +151,8 @@ def friction(fit: Fit, found: Evidence, joints: Joints) -> Iterator[Figure]:
         bins = residuals.binned(qd[:, k], asked[:, k])
         lines = [points, charts.Line(bins.centre, bins.middle, "measured", "middle of the data")]
         for name, model in (("start", found.kept.start), ("fit", fit.model)):
+            if not isinstance(model, Model):
+                continue
             lines.append(charts.Line(*friction_curve(model, np.median(q, 0), k, fastest), name, name))
         spans = np.concatenate([line.y for line in lines[1:]] + [np.quantile(asked[:, k], (0.02, 0.98))])
         inside = np.abs(points.x) <= fastest

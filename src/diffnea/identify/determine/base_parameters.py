@@ -8,7 +8,7 @@ from jaxtyping import Float
 # Coefficients that are this close to a small whole number are that number.
 _SNAP = 1e-6
 # Columns shorter than this many roundings of the longest are zero.
-_ROUNDING = 16
+_ROUNDINGS = 16
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def echelon(A: Float[np.ndarray, "rows k"], tolerance: float, least: float = 0.0
     """
     small = np.asarray(np.linalg.qr(A, mode="r")) if len(A) > A.shape[1] else np.array(A)
     lengths = np.linalg.norm(small, axis=0)
-    rounding = _ROUNDING * np.finfo(small.dtype).eps * lengths.max(initial=0.0)
+    rounding = _ROUNDINGS * np.finfo(small.dtype).eps * lengths.max(initial=0.0)
     floor = np.maximum(tolerance * lengths, max(least, rounding, 1e-300))
     waiting, independent = list(range(A.shape[1])), []
     basis, rest = np.zeros((small.shape[0], 0)), small.copy()

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from diffnea.files import Json
 from diffnea.identify.determine.coordinates import value_and_slopes
 from diffnea.identify.determine.covariance import Uncertainty
 from diffnea.identify.determine.friction_curves import FrictionProfile
 from diffnea.identify.notes import Note
+from diffnea.models import Model
 
 # A quantity is determined when directions that are not move it by less than this share of its size: rounding.
 LEAK = 1e-6
@@ -54,18 +55,18 @@ class Combination:
     upper: float
     meaning: str = ""  # what it is otherwise, as an entry of the mass matrix
     base: bool = False  # a base parameter: a sum of links' numbers, for calculations more than for reading
-    measure: Callable[[Any], float] = field(default=lambda model: float("nan"), repr=False, compare=False)
+    measure: Callable[[Model], float] = field(default=lambda model: float("nan"), repr=False, compare=False)
 
     @property
     def interval(self) -> Interval:
         """The numbers alone."""
         return Interval(self.value, self.std, self.lower, self.upper)
 
-    def of(self, model: Any) -> float:
+    def of(self, model: Model) -> float:
         """The same quantity of another model, as the one the fit started from."""
         return self.measure(model)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """For JSON; what is not finite is None."""
         numbers = {name: _finite(getattr(self, name)) for name in ("value", "std", "lower", "upper")}
         words = {"formula": self.formula, "unit": self.unit, "kind": self.kind}
@@ -118,7 +119,7 @@ class Identifiability:
     effective_samples: float
     estimate: Estimate = field(repr=False)
     theta: Float[np.ndarray, " p"] = field(repr=False)
-    unpack: Callable[[Float[Array, " p"]], Any] = field(repr=False)
+    unpack: Callable[[Float[Array, " p"]], Model] = field(repr=False)
     friction: tuple[FrictionProfile, ...] = field(default=(), repr=False)  # by profiles, one a joint that has some
 
     @property
@@ -126,7 +127,7 @@ class Identifiability:
         """Orthonormal directions of θ along which the data do not change."""
         return self.estimate.directions
 
-    def interval(self, quantity: Callable[[Any], Array], positive: bool = False) -> Interval:
+    def interval(self, quantity: Callable[[Model], Array], positive: bool = False) -> Interval:
         """A differentiable quantity of the model, `quantity(model) -> number`, with its interval."""
 
         def value(theta):
@@ -135,7 +136,7 @@ class Identifiability:
         found, slopes = value_and_slopes(value, jnp.asarray(self.theta))
         return self.estimate.interval(float(found[0]), slopes[0] @ self.estimate.inverse, positive)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """For JSON."""
         return {
             "rank": self.rank,

@@ -2,16 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from diffnea import kernels
+from diffnea.actuators import AbstractActuator
 from diffnea.actuators.base import Role
 from diffnea.identify.determine.base_parameters import echelon
+from diffnea.models import Model
 from diffnea.robot import Robot
 
 # Symbol, unit, moment, and whether it cannot be negative.
@@ -65,7 +66,7 @@ class Coordinates:
     places: tuple[int, ...]  # where each stands in `physical_vector`, −1 for numbers without physical name
     reference: int | None = None  # the coordinate that forces are divided by
 
-    def of(self, model: Any, origin: Any) -> Float[np.ndarray, " k"]:
+    def of(self, model: Model, origin: Model) -> Float[np.ndarray, " k"]:
         """The coordinates of another model, its turns counted from those of `origin`; NaN without physical name."""
         vector = np.append(np.asarray(physical_vector(model, origin.robot), float), np.nan)
         values = vector[list(self.places)]
@@ -106,13 +107,13 @@ def robot_coordinates(robot: Robot) -> list[Coordinate]:
     return inertia + rotors + slides + turns
 
 
-def actuator_vector(actuator: Any) -> Float[Array, " a"]:
+def actuator_vector(actuator: AbstractActuator) -> Float[Array, " a"]:
     """The actuator's coefficients one after the other."""
     parts = [jnp.ravel(quantity.values) for quantity in actuator.physical()]
     return jnp.concatenate(parts) if parts else jnp.zeros(0)
 
 
-def actuator_coordinates(robot: Robot, actuator: Any) -> list[Coordinate]:
+def actuator_coordinates(robot: Robot, actuator: AbstractActuator) -> list[Coordinate]:
     """What stands in `actuator_vector`."""
     found = []
     for quantity in actuator.physical():
@@ -123,13 +124,17 @@ def actuator_coordinates(robot: Robot, actuator: Any) -> list[Coordinate]:
     return found
 
 
-def physical_vector(model: Any, reference: Robot) -> Float[Array, " v"]:
+def physical_vector(model: Model, reference: Robot) -> Float[Array, " v"]:
     """All physical numbers of a model."""
     return jnp.concatenate([robot_vector(model.robot, reference), actuator_vector(model.actuator)])
 
 
 def physical_coordinates(
-    unpack: Callable[[Array], Any], model: Any, theta: np.ndarray, labels: tuple[str, ...], tolerance: float
+    unpack: Callable[[Array], Model],
+    model: Model,
+    theta: np.ndarray,
+    labels: tuple[str, ...],
+    tolerance: float,
 ) -> Coordinates:
     """Independent physical numbers that move with θ, then the entries of θ that move none, as a network's weights.
 
@@ -189,7 +194,7 @@ def plain_coordinates(theta: np.ndarray, labels: tuple[str, ...]) -> Coordinates
     return Coordinates(entries, theta, np.maximum(np.abs(theta), 1.0), np.eye(count), np.eye(count), *nowhere)
 
 
-def value_and_slopes(function: Callable[..., Array], point: Array, *rest: Any) -> tuple[np.ndarray, np.ndarray]:
+def value_and_slopes(function: Callable[..., Array], point: Array, *rest: PyTree) -> tuple[np.ndarray, np.ndarray]:
     """A function's value and Jacobian at a point, by a kernel over the directions: XLA takes seconds to compile it."""
 
     def along(point, direction, *rest):

@@ -24,6 +24,8 @@ from diffnea.identify.options import DetermineOptions
 # A correlation is over when it stays below its own noise for this many samples.
 _QUIET = 10
 _DEFAULT = DetermineOptions()
+# Half a 95 % interval of a normal variable, in standard deviations.
+NORMAL_QUANTILE = 1.959964
 
 
 @dataclass(frozen=True)

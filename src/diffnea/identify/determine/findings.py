@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from diffnea.identify.problem.residuals import Form, linear_rows
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.torque_effect import TorqueEffect
 from diffnea.identify.problem.unknowns import Unknowns
-from diffnea.models import Model
+from diffnea.models import AbstractModel, Model
 
 # The analysis looks at no more numbers of the Jacobian than this.
 MOST_ANALYSED = 2**25
@@ -37,7 +36,9 @@ class Knowledge:
     analysis: Identifiability | None = field(default=None, repr=False)
 
 
-def knowledge(before: Any, model: Any, learned: tuple[str, ...], problem: Callable[[], Linearised] | None) -> Knowledge:
+def knowledge(
+    before: AbstractModel, model: AbstractModel, learned: tuple[str, ...], problem: Callable[[], Linearised] | None
+) -> Knowledge:
     """The analysis of a fit at its solution; None where there is no fit."""
     with double_precision():
         if not isinstance(before, Model):

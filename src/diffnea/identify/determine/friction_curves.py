@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from diffnea.actuators.base import Role
 
 # What is left of a column beside the others, as a share of its length, is rounding below this.
-ROUNDING = 1e-6
+INDEPENDENT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Curves:
     def profile(self, joint: int, thresholds: Mapping[Role, float], fitted: float) -> FrictionProfile:
         """The intervals: where the misfit is below the lowest plus the coefficient's threshold."""
         intervals = {}
-        for role, weights in _WEIGHTS.items():
+        for role, weights in _OF_COEFFICIENTS.items():
             level = self.lowest + thresholds[role]
             inside = np.flatnonzero(self.visible & (self.misfit <= level)).tolist()
             edge = [0, 1] if self.expected else None
@@ -78,7 +78,7 @@ class Curves:
         level = self.lowest + threshold
         intervals[Role.STRIBECK_VELOCITY] = self._velocity(level)
         value = np.append(_solved(self.products, self.chosen)[0], 0.0)[:3]
-        best = {role: float(weights @ value) for role, weights in _WEIGHTS.items()}
+        best = {role: float(weights @ value) for role, weights in _OF_COEFFICIENTS.items()}
         best[Role.STRIBECK_VELOCITY] = float(self.velocities[int(np.argmin(self.misfit))])
         better = (fitted - self.lowest) / threshold if threshold > 0 else 0.0
         points = len(self.velocities) if self.flat <= level else int(np.sum(self.visible & (self.misfit <= level)))
@@ -100,7 +100,7 @@ class Curves:
 
 
 # What each coefficient is of (kinetic, viscous, peak).
-_WEIGHTS = {
+_OF_COEFFICIENTS = {
     Role.KINETIC: np.array([1.0, 0.0, 0.0]),
     Role.VISCOUS: np.array([0.0, 1.0, 0.0]),
     Role.STATIC: np.array([1.0, 0.0, 1.0]),
@@ -118,7 +118,7 @@ def _is_seen(products: np.ndarray, size: np.ndarray, column: int) -> bool:
     """Whether a column is more than rounding beside the first two."""
     shares = np.linalg.lstsq(products[:2, :2], products[:2, column], rcond=1e-12)[0]
     left = products[column, column] - shares @ products[:2, column]
-    return bool(left > (ROUNDING * size[0]) ** 2)
+    return bool(left > (INDEPENDENT * size[0]) ** 2)
 
 
 def _extent(

@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.actuators.base import Role
-from diffnea.identify.determine.covariance import Noise, noise, uncertainty
-from diffnea.identify.determine.friction_curves import ROUNDING, Curves, FrictionProfile
+from diffnea.identify.determine.covariance import NORMAL_QUANTILE, Noise, noise, uncertainty
+from diffnea.identify.determine.friction_curves import INDEPENDENT, Curves, FrictionProfile
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.torque_effect import TorqueEffect
 
@@ -22,28 +22,28 @@ from diffnea.identify.problem.torque_effect import TorqueEffect
 # highest. A peak is expected to be over at half of it (e⁻⁴ is left): a wider one is a bend of viscous friction.
 _GRID, _NARROWEST, _WIDEST = 32, 1 / 3, 1 / 4
 # The coefficients of the curve.
-CURVE = (Role.STATIC, Role.KINETIC, Role.STRIBECK_VELOCITY, Role.VISCOUS)
+CURVE_ROLES = (Role.STATIC, Role.KINETIC, Role.STRIBECK_VELOCITY, Role.VISCOUS)
 # Joints are gone through this many times at most, and the grid made finer until so many points lie inside.
 _SWEEPS, _REFINEMENTS, _POINTS = 5, 5, 6
 # The data refuse an expected law beyond this many thresholds: by chance once in 2000 times (χ² of 11.5).
 _REFUSED = 3
 # At this share of the Stribeck velocity half of the peak is left, √ln 2; so many rows have to be slower.
-_HALF, _SLOW_ROWS = 0.8326, 5
-# Half a 95 % interval of a normal variable, in standard deviations.
-_NORMAL = 1.959964
+_HALF_DROP, _SLOW_ROWS = 0.8326, 5
 
 
 def profiles_of(problem: Linearised) -> list[FrictionProfile]:
     """Of all joints whose whole curve is learned; by the torque equations of the data."""
     places = problem.curve
-    joints = [j for j in range(len(places[CURVE[0]])) if all(places[r][j] >= 0 for r in CURVE)] if places else []
+    joints = (
+        [j for j in range(len(places[CURVE_ROLES[0]])) if all(places[r][j] >= 0 for r in CURVE_ROLES)] if places else []
+    )
     equations = problem.equations if joints else problem
     if equations.effect is None or not joints:
         return []
     own = np.zeros(len(equations.theta), bool)
-    own[[places[role][j] for role in CURVE for j in joints]] = True
+    own[[places[role][j] for role in CURVE_ROLES for j in joints]] = True
     actuator = equations.effect.model.actuator
-    fitted = {each.role: np.asarray(each.values, float) for each in actuator.physical() if each.role in CURVE}
+    fitted = {each.role: np.asarray(each.values, float) for each in actuator.physical() if each.role in CURVE_ROLES}
     where = equations.residuals, equations.joint, equations.sample, equations.segment
     found = noise(*where, equations.jacobian.shape[1], equations.dt is not None)
     return friction_profiles(equations, equations.effect, equations.jacobian[:, ~own], fitted, joints, found)
@@ -56,7 +56,7 @@ def friction_profiles(
     fitted: Mapping[Role, Float[np.ndarray, " n"]],
     joints: Sequence[int],
     found: Noise,
-    level: float = _NORMAL**2,
+    level: float = NORMAL_QUANTILE**2,
 ) -> list[FrictionProfile]:
     """Of these joints; `rest` are the slopes in all that is learned beside their friction, `fitted` its coefficients.
 
@@ -82,7 +82,7 @@ def friction_profiles(
 def _reaches_peak(found: FrictionProfile, problem: Linearised, effect: TorqueEffect) -> bool:
     """Whether rows are slow enough to see the upper half of the peak, and not its foot alone."""
     speed = np.abs(effect.seen[problem.joint == found.joint, found.joint])
-    return int(np.sum(speed < _HALF * found.best[Role.STRIBECK_VELOCITY])) >= _SLOW_ROWS
+    return int(np.sum(speed < _HALF_DROP * found.best[Role.STRIBECK_VELOCITY])) >= _SLOW_ROWS
 
 
 def _without_top(found: FrictionProfile) -> FrictionProfile:
@@ -189,8 +189,8 @@ class _Columns:
         others = self._nuisance(k, curves)
         matrix = others.T @ self.products @ others
         size = np.sqrt(np.diagonal(matrix))
-        size = np.where(size > ROUNDING * size.max(initial=0.0), size, np.inf)
-        inverse = np.linalg.pinv(matrix / np.outer(size, size), ROUNDING, hermitian=True) / np.outer(size, size)
+        size = np.where(size > INDEPENDENT * size.max(initial=0.0), size, np.inf)
+        inverse = np.linalg.pinv(matrix / np.outer(size, size), INDEPENDENT, hermitian=True) / np.outer(size, size)
         return others @ inverse @ others.T @ self.products
 
     def curves(self, k: int, curves: Sequence[int]) -> "Curves":
@@ -233,7 +233,7 @@ class _Columns:
         spread = uncertainty(slopes, residuals, *places, found, self.problem.dt is not None)
         white = np.diag(np.linalg.pinv(slopes.T @ slopes)) * float(residuals @ residuals) / max(len(residuals), 1)
         ratio = spread.std(np.eye(len(chosen))) ** 2 / white
-        return np.maximum(ratio, 1.0) * (spread.quantile() / _NORMAL) ** 2
+        return np.maximum(ratio, 1.0) * (spread.quantile() / NORMAL_QUANTILE) ** 2
 
 
 def _spread(problem: Linearised, unknowns: int) -> Float[np.ndarray, " n"]:
@@ -248,7 +248,7 @@ def _spread(problem: Linearised, unknowns: int) -> Float[np.ndarray, " n"]:
 def _basis(slopes: Float[np.ndarray, "rows k"]) -> Float[np.ndarray, "rows r"]:
     """An orthonormal basis of the columns, without those that are rounding."""
     size = np.linalg.norm(slopes, axis=0)
-    kept = slopes[:, size > ROUNDING * size.max(initial=0.0)]
+    kept = slopes[:, size > INDEPENDENT * size.max(initial=0.0)]
     orthogonal, triangle = np.linalg.qr(kept / np.linalg.norm(kept, axis=0))
     left, values, _ = np.linalg.svd(triangle)
-    return orthogonal @ left[:, values > ROUNDING * values.max(initial=0.0)]
+    return orthogonal @ left[:, values > INDEPENDENT * values.max(initial=0.0)]

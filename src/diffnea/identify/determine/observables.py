@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from diffnea.batches import gravity_torque, mass_matrix
 from diffnea.identify.determine.coordinates import Coordinates
 from diffnea.identify.determine.structure import torque_slopes
+from diffnea.models import Model
 from diffnea.robot import Robot
 
 # An entry that changes by less than this share of the largest over random poses does not depend on the pose.
@@ -25,7 +25,7 @@ class Observable:
     kind: str  # "inertia", "gravity", "actuator" or "kinematics"
     value: float
     slopes: Float[np.ndarray, " k"]
-    measure: Callable[[Any], float]  # the same of another model
+    measure: Callable[[Model], float]  # the same of another model
     positive: bool = False
     meaning: str = ""  # what it is otherwise
 
@@ -64,7 +64,7 @@ def readable(
     return [each for each, moves in zip(found, size, strict=True) if moves > _CONSTANT * max(size)]
 
 
-def _total(model: Any) -> float:
+def _total(model: Model) -> float:
     return float(np.sum(np.asarray(model.robot.inertia.mass, float)))
 
 
@@ -97,7 +97,7 @@ def observables(robot: Robot, robot_slopes: Float[np.ndarray, "z k"], kinematics
     return found
 
 
-def _measure(function: Callable[..., Any], pose: np.ndarray, place: tuple[int, ...]) -> Callable[[Any], float]:
+def _measure(function: Callable[..., Array], pose: np.ndarray, place: tuple[int, ...]) -> Callable[[Model], float]:
     return lambda model: float(function(model.robot, pose)[place])
 
 

@@ -10,6 +10,7 @@ from diffnea.actuators.base import Role
 from diffnea.identify.determine.base_parameters import Echelon
 from diffnea.identify.determine.combinations import LEAK, Combination, Estimate, Interval
 from diffnea.identify.determine.coordinates import Coordinate, Coordinates, actuator_coordinates, actuator_vector
+from diffnea.identify.determine.covariance import NORMAL_QUANTILE
 from diffnea.identify.determine.data_notes import data_notes
 from diffnea.identify.determine.formulas import formula, listed
 from diffnea.identify.determine.friction_curves import FrictionProfile
@@ -24,8 +25,6 @@ from diffnea.models import Model
 
 # A quantity adds to those chosen if it leaves their span by this angle, in units of the noise.
 _NEW = 1e-2
-# Half a 95 % interval of a normal variable, in standard deviations.
-_NORMAL = 1.959964
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def _rubbing(parts: Parts) -> tuple[list[Combination], list[Note]]:
                 continue
             # A fit that ended elsewhere is no less possible for it.
             lower, upper = min(lower, value), max(upper, value)
-            std = (upper - lower) / (2 * _NORMAL)
+            std = (upper - lower) / (2 * NORMAL_QUANTILE)
             numbers = value, std, lower, upper
             found.append(Combination(entry.name, entry.unit, entry.kind, *numbers, measure=_coefficient(i)))
     return found, notes

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -95,7 +94,7 @@ def divided_observable(seen: Observable, coordinates: Coordinates, reference: in
     return replace(seen, name=name, unit=unit, value=seen.value / by, slopes=slopes, measure=measure)
 
 
-def _ratio(measure: Callable[[Any], float], place: int) -> Callable[[Any], float]:
+def _ratio(measure: Callable[[Model], float], place: int) -> Callable[[Model], float]:
     return lambda model: measure(model) / float(physical_vector(model, model.robot)[place])
 
 

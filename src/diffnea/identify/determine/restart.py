@@ -18,7 +18,7 @@ from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.levenberg_marquardt import minimise
 
-_ITERATIONS, _ROUNDS = 60, 3
+_RESTART_ITERATIONS, _RESTART_ROUNDS = 60, 3
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def restarted(
     static friction is not below kinetic counts.
     """
     places, found = curve_places(free), None
-    for _ in range(_ROUNDS if places else 0):
+    for _ in range(_RESTART_ROUNDS if places else 0):
         again = _once(free, data, theta, loss, before, places, regularised)
         if again is None:
             break
@@ -72,7 +72,7 @@ def _once(
         for role, value in each.best.items():
             start[places[role][each.joint]] = _raw(role, value)
     whole = problem(loss, free, data, 1)
-    run = minimise(regularised(whole), start[None], _ITERATIONS)
+    run = minimise(regularised(whole), start[None], _RESTART_ITERATIONS)
     lost, slack = float(whole.loss(run.theta)[0]), max(each.slack for each in profiles)
     ends = [all(_is_expected(each, places, one.joint) for one in profiles) for each in (run.theta[0], theta)]
     allowed = slack if ends[0] and not ends[1] else 0.0

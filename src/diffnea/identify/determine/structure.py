@@ -1,7 +1,7 @@
 """Structure: how torques change with each physical number, on states that no recording limits."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,8 +10,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import dynamics
+from diffnea.actuators import AbstractActuator
 from diffnea.batches import batched, regressor
 from diffnea.identify.determine.coordinates import Coordinates, value_and_slopes
+from diffnea.models import Model
 from diffnea.robot import Robot
 from diffnea.spatial import Transform, skew
 
@@ -51,7 +53,7 @@ def _placement_slopes(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"
 
 
 @eqx.filter_jit
-def _actuator_slopes(actuator: Any, u: Array, q: Array, qd: Array, qdd: Array) -> list[Array]:
+def _actuator_slopes(actuator: AbstractActuator, u: Array, q: Array, qd: Array, qdd: Array) -> list[Array]:
     """Slopes of the actuators' torques, less what their rotors take, in their leaves, (sample, n, size of the leaf)."""
     numbers, rest = eqx.partition(actuator, eqx.is_inexact_array)
     if not jax.tree.leaves(numbers):
@@ -66,12 +68,14 @@ def _actuator_slopes(actuator: Any, u: Array, q: Array, qd: Array, qdd: Array) -
     return [leaf.reshape(*u.shape, -1) for leaf in jax.tree.leaves(slopes)]
 
 
-def _numbers(actuator: Any) -> Float[Array, " a"]:
+def _numbers(actuator: AbstractActuator) -> Float[Array, " a"]:
     leaves = jax.tree.leaves(eqx.filter(actuator, eqx.is_inexact_array))
     return jnp.concatenate([leaf.ravel() for leaf in leaves]) if leaves else jnp.zeros(0)
 
 
-def exciting_states(model: Any, unknowns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def exciting_states(
+    model: Model, unknowns: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """q, q̇ and commands at random over the joints' range, and the accelerations that the model has there."""
     robot, n = model.robot, model.num_joints
     rng = np.random.default_rng(seed)
@@ -88,7 +92,11 @@ def exciting_states(model: Any, unknowns: int, seed: int = 0) -> tuple[np.ndarra
 
 
 def structural_jacobian(
-    unpack: Any, model: Any, theta: np.ndarray, coordinates: Coordinates, kinematics: bool
+    unpack: Callable[[Array], Model],
+    model: Model,
+    theta: np.ndarray,
+    coordinates: Coordinates,
+    kinematics: bool,
 ) -> Float[np.ndarray, "rows k"]:
     """Slopes of `torque taken − actuator torque` in the coordinates, each joint's rows divided by their size.
 

@@ -10,9 +10,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import parameters
+from diffnea.files import Json
 from diffnea.identify.determine.combinations import Identifiability, Interval
 from diffnea.identify.determine.coordinates import value_and_slopes
-from diffnea.models import Model
+from diffnea.models import AbstractModel, Model
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Table:
                 return row
         raise KeyError(f'table: no quantity "{which}"; there are {", ".join(row.name for row in self.rows)}')
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[Json]:
         """Plain rows, for JSON or a data frame."""
         return [asdict(row) for row in self.rows]
 
@@ -88,9 +89,11 @@ class Table:
         return "\n".join(lines)
 
 
-def table(start: Any, model: Any, learned: Sequence[str], analysis: Identifiability | None) -> Table:
+def table(
+    start: AbstractModel, model: AbstractModel, learned: Sequence[str], analysis: Identifiability | None
+) -> Table:
     """What was learned of a model, beside its start; a network has no physical quantities."""
-    if not isinstance(model, Model):
+    if not isinstance(model, Model) or not isinstance(start, Model):
         return Table(())
     names, chosen = _names(model, learned)
     before, after = (np.asarray(_values(each))[chosen] for each in (start, model))
@@ -154,6 +157,6 @@ def _values(model: Model) -> Float[Array, " quantities"]:
     return jnp.concatenate([robot, *rest])
 
 
-def restored(rows: Sequence[dict[str, Any]]) -> Table:
+def restored(rows: Sequence[Json]) -> Table:
     """The table of plain rows."""
     return Table(tuple(Row(**row) for row in rows))

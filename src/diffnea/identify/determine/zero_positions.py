@@ -1,7 +1,6 @@
 """Zero positions: what a calibration learned of each joint, as a quantity with an interval."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,7 @@ def _unit(robot: Robot, joint: int) -> str:
     return "rad" if robot.tree.revolute[joint] else "m"
 
 
-def _measure(robot: Robot, joint: int, value: float) -> Callable[[Any], float]:
+def _measure(robot: Robot, joint: int, value: float) -> Callable[[Model], float]:
     """The same of another model, counted from this one's."""
     return lambda model: value + _apart(robot, joint, model.robot)
 

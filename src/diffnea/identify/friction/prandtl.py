@@ -14,13 +14,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diffnea.actuators import AbstractActuator
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.tracks import Track, position_noise
 
 # To and fro by no more than this many standard deviations of what positions are read with is noise, and no motion: they
 # are smoothed, and noise is less than half of what it was.
-NOISE = 2.0
-# Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
-DIFFERENCES, OF_NOISE = 4, 70.0
+SEEN_REVERSAL = 2.0
 # A joint rests that is slower than this share of its highest speed for so long.
 SLOW, LASTING = 0.005, 0.05  # s
 
@@ -129,12 +127,6 @@ def _turns(path: Float[np.ndarray, " point"], least: float) -> list[int]:
     return [*turns, len(places) - 1] if turns else []
 
 
-def noise(measured: Float[np.ndarray, "time m"]) -> Float[np.ndarray, " m"]:
-    """Of positions as they were read, in rad or m."""
-    quick = np.diff(measured, DIFFERENCES, axis=0)
-    return np.sqrt(np.mean(quick**2, axis=0) / OF_NOISE) if len(quick) else np.zeros(measured.shape[1])
-
-
 def known(tracks: Sequence[Track], actuator: AbstractActuator, slip: Slip) -> tuple[Track, ...]:
     """The same motion with the way that friction points; samples without order stay."""
     rows = coordinates(actuator)
@@ -145,7 +137,5 @@ def _of_track(track: Track, rows: Float[np.ndarray, "m n"], slip: Slip) -> np.nd
     """By the positions that are smoothed the least; where derivatives were given with them, they are exact."""
     if track.terms is None:
         return ways(track.q @ rows.T, track.qd @ rows.T, track.dt or 0.0, slip)
-    # At slow rates differences are motion too: of noise there is no more than smoothing has found.
-    most = np.abs(rows) @ (track.noise * track.q.std(0))
-    least = NOISE * np.minimum(noise(track.measured @ rows.T), most)
+    least = SEEN_REVERSAL * position_noise(track, rows)
     return ways(track.terms.q @ rows.T, track.terms.qd @ rows.T, track.dt or 0.0, slip, least)

@@ -24,11 +24,11 @@ LENGTHS, SLIDING = (3e-5, 1e-4, 3e-4, 1e-3), 0.1
 # of it, and half is off by half at most.
 HOLDS = (0.5, 1.0, 0.75, 0.25, 0.0)
 # Something else is better when it leaves less by this share, of squares; joints are gone through so many times.
-MARGIN, ROUNDS = 0.01, 2
+MARGIN, SLIP_ROUNDS = 0.01, 2
 # Columns of length 1 that add less than this to the others are rounding.
 RIDGE = 1e-7
 # Looked at are so many pieces, of so many samples each.
-PIECES, PIECE = 16, 4096
+SAMPLED, A_PIECE = 16, 4096
 
 
 def slipping(model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " n"]) -> Slip | None:
@@ -40,7 +40,7 @@ def slipping(model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " 
     scale = np.where((np.abs(rows) @ model.robot.tree.revolute) > 0, 1.0, SLIDING)
     candidates = [Slip(length * scale, HOLDS[0]) for length in LENGTHS]
     columns, choice = _Columns.of(model, tracks, weight, candidates), [0] * len(rows)
-    for _ in range(ROUNDS):
+    for _ in range(SLIP_ROUNDS):
         for k in range(len(rows)):
             choice[k] = _best([columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(len(LENGTHS))])
     lengths = np.array([LENGTHS[each] for each in choice]) * scale
@@ -101,9 +101,9 @@ def _by_velocity(tracks: Sequence[Track], turns: Float[np.ndarray, "m n"]) -> li
 
 def _products(model: Model, turns: Float[np.ndarray, "m n"], rows: Sequence[Rows]) -> Float[np.ndarray, "c c"]:
     """Of one recording, or of those filtered together; the rows differ in how joints slip only."""
-    pieces = list(zip(*(each.pieces(PIECE) for each in rows), strict=True))
+    pieces = list(zip(*(each.pieces(A_PIECE) for each in rows), strict=True))
     total = np.zeros(())
-    for several in [pieces[i] for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int))]:
+    for several in [pieces[i] for i in np.unique(np.linspace(0, len(pieces) - 1, SAMPLED).astype(int))]:
         (batch, low_pass), rubbing = several[0], [_rubbing(each, turns) for each, _ in several]
         columns = [_always(model, batch, turns), *rubbing, batch.u[:, 0, :, None]]
         weighted = np.concatenate(columns, axis=2) * batch.weight[:, :, None]
@@ -122,6 +122,7 @@ def _always(model: Model, batch: Batch, turns: Float[np.ndarray, "m n"]) -> Floa
 
 def _rubbing(batch: Batch, turns: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "sample n c"]:
     """For each coordinate dry friction, and friction that grows with the root of speed."""
+    assert batch.way is not None  # asked for where ways are known
     way, speed = batch.way, np.abs(batch.qd @ turns.T)
     both = np.stack([way, way * np.sqrt(speed)], axis=2)  # (sample, m, 2)
     return (both[:, None] * turns.T[:, :, None]).reshape(len(way), turns.shape[1], -1)

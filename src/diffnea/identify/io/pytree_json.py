@@ -1,16 +1,18 @@
 """Modules as plain data: a model ⇄ a tree of names and numbers for JSON, and its arrays for NPZ; never a pickle."""
 
 import dataclasses
+from collections.abc import Mapping
 from types import ModuleType
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from diffnea import actuators, models, robot, spatial
 from diffnea.actuators import networks
+from diffnea.files import Json
 from diffnea.identify.io.typed import check
 
 
@@ -27,7 +29,7 @@ def _classes(*sources: ModuleType) -> dict[str, type]:
 CLASSES = _classes(spatial, robot, actuators, networks, models)
 
 
-def pack(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def pack(value: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
     """Plain data of a module; its arrays go into `arrays` and leave their name."""
     if isinstance(value, (jax.Array, np.ndarray)):
         return _stored(np.asarray(value), arrays)
@@ -49,7 +51,7 @@ def _stored(array: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, str]:
     return {"array": name}
 
 
-def unpack(data: Any, arrays: Any) -> Any:
+def unpack(data: object, arrays: Mapping[str, np.ndarray]) -> PyTree:
     """The module of plain data; ValueError, KeyError or TypeError where it is none."""
     if not isinstance(data, dict):
         if data is None or isinstance(data, (bool, int, float, str)):
@@ -67,7 +69,7 @@ def unpack(data: Any, arrays: Any) -> Any:
     return _made(kind, {name: unpack(item, arrays) for name, item in data["fields"].items()})
 
 
-def _made(kind: type, fields: dict[str, Any]) -> Any:
+def _made(kind: type, fields: Json) -> PyTree:
     """Field by field, past a constructor that would compute them anew."""
     if not issubclass(kind, eqx.Module):
         return check(kind(**fields))

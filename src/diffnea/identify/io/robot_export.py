@@ -19,7 +19,7 @@ from diffnea.models import Model
 from diffnea.robot import Robot
 
 # So many measured states say which speeds count; below this share of the highest a joint is at rest.
-STATES, AT_REST = 512, 0.02
+EXPORT_STATES, AT_REST = 512, 0.02
 # Friction that a straight line meets to this share is one; what it misses by more is said.
 STRAIGHT, NOTABLE = 1e-9, 1e-3
 
@@ -75,10 +75,10 @@ def _resistance(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> 
 def _states(robot: Robot, kept: HeldOut | None) -> tuple[np.ndarray, np.ndarray]:
     """Where and how fast the joints were; all speeds up to one, of every joint alone, where nothing is known."""
     if kept is None:
-        speed = np.linspace(1 / STATES, 1, STATES)[:, None] * np.ones(robot.num_joints)
+        speed = np.linspace(1 / EXPORT_STATES, 1, EXPORT_STATES)[:, None] * np.ones(robot.num_joints)
         return np.zeros_like(speed), speed
     q, qd = (np.concatenate([getattr(track, key) for track in kept.tracks]) for key in ("q", "qd"))
-    rows = np.unique(np.linspace(0, len(q) - 1, STATES).astype(int))
+    rows = np.unique(np.linspace(0, len(q) - 1, EXPORT_STATES).astype(int))
     return q[rows], qd[rows]
 
 

@@ -10,12 +10,12 @@ from jaxtyping import Array, Float
 from diffnea import dynamics
 from diffnea.batches import batched
 from diffnea.formats import Servo
+from diffnea.identify.io.robot_export import EXPORT_STATES
 from diffnea.identify.judge.held_out import HeldOut
 from diffnea.models import Model
 from diffnea.robot import Robot
 
 # States of the data kept back that say how large a load is usual.
-STATES = 512
 # Play that a prediction could see, in rad or m.
 NOTABLE_PLAY = 1e-4
 
@@ -44,7 +44,7 @@ def with_usual_load(model: Model, robot: Robot, kept: HeldOut | None) -> Robot:
     if not model.actuator.grows_with_load or kept is None:
         return robot
     q, qd = (np.concatenate([getattr(track, key) for track in kept.tracks]) for key in ("q", "qd"))
-    rows = np.unique(np.linspace(0, len(q) - 1, STATES).astype(int))
+    rows = np.unique(np.linspace(0, len(q) - 1, EXPORT_STATES).astype(int))
     usual = np.asarray(batched(_loaded, model, q=q[rows], qd=qd[rows])).mean(0)
     return replace(robot, friction=robot.friction + jnp.asarray(usual))
 

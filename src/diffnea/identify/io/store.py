@@ -9,12 +9,13 @@ from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from jaxtyping import PyTree
 
 from diffnea import files
 from diffnea.errors import DiffneaError
+from diffnea.files import Json
 from diffnea.formats import Curve, RobotFileError, Servo, save_robot
 from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.determine.findings import Knowledge
@@ -43,7 +44,7 @@ FIT, WEIGHTS, HELD_OUT = "fit.json", "weights.npz", "held_out.npz"
 IDENTIFIED = ("identified.urdf", "identified.xml")
 REJECTED = ("rejected.urdf", "rejected.xml")
 WRITTEN = "written"
-LARGEST = 1 << 26  # bytes of fit.json
+MOST_BYTES = 1 << 26  # bytes of fit.json
 
 
 class FitFileError(DiffneaError):
@@ -68,7 +69,7 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> Saved:
         return _write(fit, out, content, arrays)
 
 
-def _write(fit: Fit, out: Path, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Saved:
+def _write(fit: Fit, out: Path, content: Json, arrays: dict[str, np.ndarray]) -> Saved:
     written = {FIT, WEIGHTS}
     if fit.held_out is not None:
         tracks, signals = to_arrays(fit.held_out)
@@ -93,7 +94,7 @@ def _npz(write: Callable[..., None], arrays: dict[str, np.ndarray]) -> bytes:
     return data.getvalue()
 
 
-def _sourceless(model: Any) -> Any:
+def _sourceless(model: AbstractModel) -> object:
     """The text of the robot file is kept once, with the fitted model."""
     return replace(model, robot=replace(model.robot, source=None)) if isinstance(model, Model) else model
 
@@ -103,7 +104,7 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("diffnea", "jax", "numpy")} | {"python": platform.python_version()}
 
 
-def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
+def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> Json:
     """Plain data of a fit but for its data kept back and its robot files; arrays go into `arrays`."""
     known = fit.known
     model = modules.pack(fit.model, arrays)
@@ -129,7 +130,7 @@ def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     return files.named(plain) | {"model": model, "consistent": consistent, "held_out": None}
 
 
-def _robots(model: Model, fit: Fit, out: Path) -> dict[str, Any]:
+def _robots(model: Model, fit: Fit, out: Path) -> Json:
     """The robot in both formats, and what they lack; a robot that one of them cannot hold leaves a word instead."""
     urdf, mjcf = robot_files(fit.verdict)
     whole = exported(model, fit.held_out)
@@ -177,7 +178,7 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
         raise FitFileError(f"{place / FIT}: {said}; give a folder written by fit.save") from error
 
 
-def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
+def _rebuilt(content: Json, arrays: dict[str, np.ndarray]) -> Fit:
     metrics = {name: part and _score(files.unnamed(part)) for name, part in content["metrics"].items()}
     table = restored(files.unnamed(content["table"]))
     for row in table:
@@ -206,7 +207,7 @@ def _rebuilt(content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Fit:
     )
 
 
-def _model(data: Any, arrays: dict[str, np.ndarray]) -> AbstractModel:
+def _model(data: object, arrays: dict[str, np.ndarray]) -> AbstractModel:
     """A model whose parts are of as many joints."""
     model = modules.unpack(data, arrays)
     if not isinstance(model, AbstractModel):
@@ -216,13 +217,13 @@ def _model(data: Any, arrays: dict[str, np.ndarray]) -> AbstractModel:
     return model
 
 
-def _word(verdict: Any) -> str:
+def _word(verdict: object) -> str:
     if verdict not in (ACCEPTED, NO_BETTER, FAILED):
         raise ValueError(f"its verdict is {verdict!r}")
     return verdict
 
 
-def _note(each: Any) -> Note:
+def _note(each: object) -> Note:
     """As it was stored; older folders have sentences only, and newer ones codes that are not known here."""
     if isinstance(each, dict) and each["code"] in SENTENCES:
         known = Note.from_dict(files.unnamed(each))
@@ -231,32 +232,32 @@ def _note(each: Any) -> Note:
     return note("said", said=str(each["text"] if isinstance(each, dict) else each))
 
 
-def _options(kind: Any, stored: dict[str, Any]) -> Any:
+def _options(kind: type, stored: Json) -> PyTree:
     """Options as they were; those that the folder does not have, or that are no more, are as by default."""
     usual = {each.name: getattr(kind(), each.name) for each in fields(kind)}
     return check(kind(**{name: _like(value, stored[name]) for name, value in usual.items() if name in stored}))
 
 
-def _like(usual: Any, stored: Any) -> Any:
+def _like(usual: object, stored: PyTree) -> PyTree:
     """A value of JSON as what it is by default: a room of options, a tuple or a number."""
     if is_dataclass(usual):
         return _options(type(usual), stored)
     return tuple(files.unnamed(stored)) if isinstance(usual, tuple) else files.unnamed(stored)
 
 
-def _nan(each: dict[str, Any]) -> dict[str, Any]:
+def _nan(each: Json) -> Json:
     return {key: float("nan") if value is None else value for key, value in each.items()}
 
 
-def _score(part: dict[str, Any]) -> Score:
+def _score(part: Json) -> Score:
     rows = tuple(tuple(row) for row in part["error_joints"])
     lists = {key: tuple(part.get(key, ())) for key in ("nmse_joints", "horizons", "error", "torque_joints")}
     return check(Score(**{**part, **lists, "error_joints": rows}))
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> Json:
     try:
-        content = json.loads(files.read(path, LARGEST))
+        content = json.loads(files.read(path, MOST_BYTES))
     except OSError as error:
         raise FitFileError(f"{path}: {error.strerror}; give a folder written by fit.save") from None
     except (ValueError, RecursionError) as error:

@@ -21,7 +21,7 @@ def check(made: Any) -> Any:
     return made
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _fits(value: object, hint: Any) -> bool:
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_fits(value, part) for part in parts)
@@ -50,7 +50,7 @@ def _fit_in_order(value: tuple[Any, ...], parts: tuple[Any, ...]) -> bool:
     return not parts or (len(value) == len(parts) and all(map(_fits, value, parts)))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     shape = getattr(value, "shape", None)
     return f"an array of {getattr(value, 'dtype', '?')} {shape}" if shape is not None else f"{value!r}"[:60]
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.files import Json
 from diffnea.identify.judge.black_box import Structure, structure
 from diffnea.identify.judge.bootstrap import Bound
 from diffnea.identify.judge.errors import (
@@ -25,7 +26,7 @@ from diffnea.identify.judge.torque_rows import TorqueRows, torque_rows
 from diffnea.identify.judge.windows import windows
 from diffnea.identify.options import JudgeOptions
 from diffnea.identify.problem.tracks import Split, Track
-from diffnea.models import Model
+from diffnea.models import AbstractModel, Model
 
 Basis = Literal["torques", "roll-outs", "accelerations"]
 
@@ -43,7 +44,7 @@ class Metrics:
         """A number of the fit by its name, as `metrics["nmse"]`."""
         return getattr(self.fit, name)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """For JSON."""
         return {name: None if part is None else part.to_dict() for name, part in vars(self).items()}
 
@@ -79,8 +80,8 @@ class Assessment:
 
 
 def assess(
-    model: Any,
-    start: Any,
+    model: AbstractModel,
+    start: AbstractModel,
     parts: Split,
     spread: Float[np.ndarray, " n"],
     by_torque: bool,
@@ -109,12 +110,18 @@ def assess(
         against_guess=ratios.guess,
         lost=None if found is None else (metrics.fit.diverged, metrics.start.diverged),
         unexplained=_of_motion(found, spread) if goals else _unexplained(metrics, rows[0], options),
-        structure=None if rows[0] is None else _structure(model, parts.fitted, rows[0], options),
+        structure=None
+        if rows[0] is None or not isinstance(model, Model)
+        else _structure(model, parts.fitted, rows[0], options),
     )
 
 
 def _metrics(
-    model: Any, start: Any, tracks: Sequence[Track], found: Runs | None, rows: Sequence[TorqueRows | None]
+    model: AbstractModel,
+    start: AbstractModel,
+    tracks: Sequence[Track],
+    found: Runs | None,
+    rows: Sequence[TorqueRows | None],
 ) -> Metrics:
     fit, before, *guesses = [NOTHING, NOTHING, None, None] if found is None else map(of_predictions, found)
     assert fit is not None and before is not None
@@ -122,8 +129,8 @@ def _metrics(
 
 
 def _errors(
-    model: Any,
-    start: Any,
+    model: AbstractModel,
+    start: AbstractModel,
     tracks: Sequence[Track],
     found: Runs | None,
     rows: Sequence[TorqueRows | None],
@@ -151,7 +158,9 @@ def _of_motion(found: Runs | None, spread: Float[np.ndarray, " n"]) -> tuple[flo
     return tuple(map(float, np.median(each, axis=0) / spread))
 
 
-def _structure(model: Model, fitted: Sequence[Track], test: TorqueRows, options: JudgeOptions) -> Structure | None:
-    if not np.all(np.isfinite(test.left)):
+def _structure(
+    model: AbstractModel, fitted: Sequence[Track], test: TorqueRows | None, options: JudgeOptions
+) -> Structure | None:
+    if test is None or not isinstance(model, Model) or not np.all(np.isfinite(test.left)):
         return None
     return structure(torque_rows(model, fitted), test, np.asarray(model.robot.tree.revolute), options)

@@ -21,10 +21,10 @@ FEATURES, WIDTH, NEIGHBOURS = 150, 0.7, 4
 # the state.
 ONE_WAY = 0.9
 # Strengths of the ridge; the last share of the rows chooses between them.
-RIDGES, INNER = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e6), 0.25
+RIDGES, CHOOSING_SHARE = (1e-1, 1e0, 1e1, 1e2, 1e3, 1e4, 1e6), 0.25
 MOST_ROWS = 4000
 # Features are cut at so many standard deviations: outside of the fitted range a regression knows nothing.
-LARGEST = 3.0
+CLIPPED = 3.0
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ class _Basis:
 
     def __call__(self, rows: TorqueRows) -> _Features:
         """Of the rows that have neighbours on both sides."""
-        normal = np.clip((_signals(rows, self.revolute) - self.mean) / self.scale, -LARGEST, LARGEST)
+        normal = np.clip((_signals(rows, self.revolute) - self.mean) / self.scale, -CLIPPED, CLIPPED)
         states, reach = len(self.turns), NEIGHBOURS if rows.timed else 0
         inner = np.arange(reach, len(normal) - reach)
         inner = inner[rows.segment[inner - reach] == rows.segment[inner + reach]]
         moving = normal[:, states - rows.qdd.shape[1] :]  # accelerations and inputs
         near = [moving[inner + k] for k in range(-reach, reach + 1) if k]
-        waves = LARGEST * np.sqrt(2 / FEATURES) * np.cos(normal[inner, :states] @ self.turns + self.phases)
+        waves = CLIPPED * np.sqrt(2 / FEATURES) * np.cos(normal[inner, :states] @ self.turns + self.phases)
         return _Features(np.hstack([normal[inner], *near, waves, np.ones((len(inner), 1))]), rows.take(inner))
 
 
@@ -134,7 +134,7 @@ def _root(left: Float[np.ndarray, "*d"], beside: Float[np.ndarray, "*d"]) -> Flo
 
 def _ridge(x: Float[np.ndarray, "row f"], y: Float[np.ndarray, " row"]) -> Float[np.ndarray, " f"]:
     """Ridge regression; how strong is chosen on the last part in time."""
-    cut = int((1 - INNER) * len(x))
+    cut = int((1 - CHOOSING_SHARE) * len(x))
     values, vectors = np.linalg.eigh(x[:cut].T @ x[:cut])
     along = vectors.T @ (x[:cut].T @ y[:cut])
     tried = [vectors @ (along / (np.maximum(values, 0) + ridge)) for ridge in RIDGES]

@@ -1,7 +1,7 @@
 """Errors of windows kept back, by a fit, its start and a guess, and how they compare: a paired block bootstrap."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -20,6 +20,7 @@ from diffnea.identify.judge.windows import (
 )
 from diffnea.identify.options import JudgeOptions
 from diffnea.identify.problem.tracks import Track
+from diffnea.models import AbstractModel
 
 
 class Errors(NamedTuple):
@@ -65,7 +66,7 @@ class Runs(NamedTuple):
     standing_still: list[Prediction]
 
 
-def runs(model: Any, start: Any, tracks: Sequence[Track], cut: Windows) -> Runs:
+def runs(model: AbstractModel, start: AbstractModel, tracks: Sequence[Track], cut: Windows) -> Runs:
     """What a fit, its start and two guesses make of the windows."""
     fit, before = (predicted(each, tracks, cut) for each in (model, start))
     return Runs(fit, before, guessed(cut, at_constant_velocity), guessed(cut, standing))
@@ -96,7 +97,7 @@ def of_torques(fit: TorqueRows, start: TorqueRows) -> Errors:
     return Errors(ours, theirs, None, fit.segment[first], fit.time[first])
 
 
-def of_accelerations(model: Any, start: Any, tracks: Sequence[Track]) -> Errors:
+def of_accelerations(model: AbstractModel, start: AbstractModel, tracks: Sequence[Track]) -> Errors:
     """The same of accelerations, in standard deviations; of neighbours, or of samples in the order given."""
     q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
     spread = qdd.std(0)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +18,7 @@ from diffnea.identify.options import JudgeOptions
 from diffnea.identify.problem.goals import followed
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.tracks import Track
-from diffnea.models import Model
+from diffnea.models import AbstractModel, Model
 from diffnea.robot import Robot
 
 # Delays that are tried, s: a log may also be ahead. The best is looked for between its neighbours so often.
@@ -31,11 +31,11 @@ JUMPS = 1.0
 NOT_FREE = 0.7
 # Less than this share of what was left is decisive by itself; this share of all is enough where one joint decides; a
 # joint is not worse up to this factor.
-DECISIVE, ENOUGH, SAME = 1 / 3, 0.7, 1.2
+DECISIVE, TELLING, SAME = 1 / 3, 0.7, 1.2
 
 
 def hints(
-    robot: Robot, tracks: Sequence[Track], model: Any = None, options: JudgeOptions | None = None
+    robot: Robot, tracks: Sequence[Track], model: AbstractModel | None = None, options: JudgeOptions | None = None
 ) -> tuple[Note, ...]:
     """What would explain these data better, most likely first; () where nothing does.
 
@@ -80,7 +80,7 @@ class _Tried(NamedTuple):
         if free or np.any(left > SAME * given.left):
             return False
         gain = float(np.max(np.where(left < SAME * options.hint_below, given.left / left, 0.0)))
-        return (share < DECISIVE and error < options.unexplained) or (share < ENOUGH and gain > 1 / DECISIVE)
+        return (share < DECISIVE and error < options.unexplained) or (share < TELLING and gain > 1 / DECISIVE)
 
 
 class _Case(NamedTuple):
@@ -199,7 +199,7 @@ def _best_gravity(case: _Case) -> _Tried:
 # What the model or the log lacks ---------------------------------------------------------------------------------
 
 
-def _lacking(case: _Case, model: Any, options: JudgeOptions) -> tuple[Note, ...]:
+def _lacking(case: _Case, model: AbstractModel | None, options: JudgeOptions) -> tuple[Note, ...]:
     """Data that a regression explains, and the fit did not: friction that it has not, or a loss that misled it."""
     if not isinstance(model, Model) or case.given.error > options.hint_below:
         return ()

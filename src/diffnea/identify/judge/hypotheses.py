@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.files import Json
 from diffnea.identify.judge.torque_map import Columns, Motion
 from diffnea.robot import Robot
 
@@ -27,7 +27,7 @@ class Hypothesis:
     motion: Callable[[Motion], Motion] = lambda motion: motion
     robot: Callable[[Robot], Robot] = lambda robot: robot
     columns: Callable[[Columns], Columns] | None = None  # where regressors need not be worked out again
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Json = field(default_factory=dict)
     rotors: bool = False
     free: bool = False  # whether it has numbers of its own that fit the data
 

@@ -1,17 +1,17 @@
 """Rows of motion and torque for hints: all signals of the recordings through one low-pass, and few of them."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 from scipy.signal import butter, sosfiltfilt
 
 from diffnea.identify.judge.torque_map import Motion
 from diffnea.identify.judge.windows import without_delay
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.tracks import Track
-from diffnea.models import Model
+from diffnea.models import AbstractModel, Model
 
 # Torque equations that are solved; rows stand so many to a period of the highest frequency that is kept.
 EQUATIONS, LEAST_ROWS, A_PERIOD = 4500, 60, 3
@@ -55,7 +55,7 @@ class MotionRows(NamedTuple):
         return np.concatenate([each.late(seconds) for each in self.stretches])
 
 
-def motion_rows(tracks: Sequence[Track], model: Any = None) -> MotionRows | None:
+def motion_rows(tracks: Sequence[Track], model: AbstractModel | None = None) -> MotionRows | None:
     """Few enough to be solved at once; None where there are too few. A model's motors make torques of volts."""
     corner = min([track.terms.bandwidth for track in tracks if track.terms is not None], default=None)
     most = max(EQUATIONS // tracks[0].q.shape[1], 4 * LEAST_ROWS)
@@ -67,7 +67,7 @@ def motion_rows(tracks: Sequence[Track], model: Any = None) -> MotionRows | None
     return rows if all(np.all(np.abs(signal) < HUGE) for signal in rows.motion) else None
 
 
-def _stretch(track: Track, model: Any, corner: float | None, every: int) -> Stretch | None:
+def _stretch(track: Track, model: AbstractModel | None, corner: float | None, every: int) -> Stretch | None:
     source = track if track.terms is None else track.terms
     u = track.acting(None) if track.terms is None else track.terms.u
     way = np.tanh(source.qd / (TURNS_OVER * source.qd.std(0) + 1e-12))
@@ -82,7 +82,7 @@ def _stretch(track: Track, model: Any, corner: float | None, every: int) -> Stre
     return Stretch(Motion(*signals), slice(edge, len(track) - edge, max(1, every)), track.dt)
 
 
-def _torque(model: Any, source: Any, u: Float[np.ndarray, "time n"]) -> Float[np.ndarray, "time n"]:
+def _torque(model: AbstractModel | None, source: PyTree, u: Float[np.ndarray, "time n"]) -> Float[np.ndarray, "time n"]:
     """What the inputs bring: of volts and the like, by the motor that was found."""
     if not isinstance(model, Model):
         return u

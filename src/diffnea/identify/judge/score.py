@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.files import Json
 from diffnea.identify.judge.torque_rows import TorqueRows, torque_rows
 from diffnea.identify.judge.windows import (
     HORIZONS,
@@ -39,7 +39,7 @@ class Score:
     windows: int
     torque_joints: tuple[float, ...] = ()  # nMSE of torques, for a robot
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """For JSON."""
         return asdict(self)
 

@@ -19,15 +19,15 @@ from diffnea.parameters.bodies import scale
 from diffnea.robot import Robot
 
 # Prior standard deviation of a body's logarithms, and precision of friction and offset in units of the torques.
-BODY, FRICTION = 0.5, 1e-2
+BODY, FRICTION_PRIOR = 0.5, 1e-2
 # Noise of a joint as a share of its torques: at first, and at least.
-NOISE, LEAST_NOISE, ROUNDS = 0.3, 1e-3, 3
+ASSUMED_NOISE, LEAST_SHARE_OF_NOISE, REWEIGHTINGS = 0.3, 1e-3, 3
 # What is less is noise; at a joint without input, where everything may shrink together, less says nothing.
 LEAST_SHARE, LEAST_PASSIVE = 2e-3, 0.03
 NEVER = 1e12  # precision of what has to be zero
 # Least eigenvalue of a pseudo-inertia as a share of the largest: rods and points have none.
-THIN = 1e-6
-FOLDS = 2
+FLATTEST = 1e-6
+HALVES = 2
 GRAVITY_ROUNDS, SETTLED = 12, 1e-3  # of the search for its direction; m/s²
 UPPER = tuple((i, j) for i in range(4) for j in range(i, 4))  # of a 4 by 4 matrix
 
@@ -97,7 +97,7 @@ def normal(robot: Robot, motion: Motion, found: Columns, rotors: bool = False) -
     phi = file_parameters(robot)
     size = sizes(motion, found, phi)
     x, inertial = _unknowns(motion, found.held + found.moved, phi, size, rotors)
-    prior = np.where(np.arange(x.shape[2]) < inertial, 1.0, FRICTION)
+    prior = np.where(np.arange(x.shape[2]) < inertial, 1.0, FRICTION_PRIOR)
     x, y = _folds(x), _folds(wanted(robot, motion, found.held + found.moved, phi)[:, :, None])
     gram, right = x.swapaxes(2, 3) @ x, (x.swapaxes(2, 3) @ y)[..., 0]
     passive = tuple(map(int, np.flatnonzero(motion.u.std(0) == 0)))
@@ -127,8 +127,8 @@ def _unknowns(
 
 
 def _folds(values: Float[np.ndarray, "row n k"]) -> Float[np.ndarray, "fold n half k"]:
-    half = len(values) // FOLDS
-    return values[: FOLDS * half].reshape(FOLDS, half, *values.shape[1:]).swapaxes(1, 2)
+    half = len(values) // HALVES
+    return values[: HALVES * half].reshape(HALVES, half, *values.shape[1:]).swapaxes(1, 2)
 
 
 def free_gravity(
@@ -146,10 +146,10 @@ def free_gravity(
         x, count = _unknowns(motion, inertial, phi0, size, False)
         pulls = np.stack([each @ phi.ravel() for each in held], axis=2)  # (row, n, 3)
         y = wanted(robot, motion, moved, phi0) - np.tensordot(gravity, held, 1) @ (phi0 - phi).ravel()
-        scaled = np.concatenate([x, pulls], axis=2) / (NOISE * size)[:, None]
+        scaled = np.concatenate([x, pulls], axis=2) / (ASSUMED_NOISE * size)[:, None]
         rows = scaled.reshape(-1, scaled.shape[2])
-        prior = np.r_[np.ones(count), np.full(x.shape[2] - count, FRICTION), np.full(3, 1e-6)]
-        solution = np.linalg.solve(rows.T @ rows + np.diag(prior), rows.T @ (y / (NOISE * size)).ravel())
+        prior = np.r_[np.ones(count), np.full(x.shape[2] - count, FRICTION_PRIOR), np.full(3, 1e-6)]
+        solution = np.linalg.solve(rows.T @ rows + np.diag(prior), rows.T @ (y / (ASSUMED_NOISE * size)).ravel())
         changes = BODY * np.einsum("lkc,lc->lk", body_changes(phi0), solution[:count].reshape(len(phi0), -1))
         step = solution[-3:] - gravity
         phi, gravity = phi0 + changes, gravity + 0.7 * step
@@ -166,7 +166,7 @@ def wanted(robot: Robot, motion: Motion, inertial: np.ndarray, phi: np.ndarray) 
 def solved(problem: Normal) -> Explained:
     """Each half explained by a solution of the other."""
     shares, changes, never = [], [], _never(problem)
-    for fold in range(FOLDS):
+    for fold in range(HALVES):
         x = _solution(problem, fold, np.where(never, NEVER, problem.prior))
         drives = _positive(problem) & (x < 0)  # what comes out negative is left out
         if drives.any():
@@ -181,14 +181,14 @@ def solved(problem: Normal) -> Explained:
 
 def _solution(problem: Normal, fold: int, prior: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
     """Noise of the joints and solution in turn."""
-    noise, x = NOISE * problem.size, np.zeros(len(prior))
-    for _ in range(ROUNDS):
+    noise, x = ASSUMED_NOISE * problem.size, np.zeros(len(prior))
+    for _ in range(REWEIGHTINGS):
         weight = 1 / noise**2
         gram = np.tensordot(weight, problem.gram[fold], 1) + np.diag(prior)
         size = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))  # columns of no effect, and units of any size
         scaled = gram / np.outer(size, size) + 1e-12 * np.eye(len(size))
         x = np.linalg.solve(scaled, (weight @ problem.right[fold]) / size) / size
-        noise = np.maximum(_residual(problem, fold, x), LEAST_NOISE * problem.size)
+        noise = np.maximum(_residual(problem, fold, x), LEAST_SHARE_OF_NOISE * problem.size)
     return x
 
 
@@ -259,7 +259,7 @@ def _body_changes(stored: bytes) -> Float[np.ndarray, "n 10 10"]:
     found = np.zeros((len(phi), 10, 10))
     for k, J in enumerate(map(_pseudo_inertia, phi)):
         values, vectors = np.linalg.eigh(J)
-        J = (vectors * np.maximum(values, THIN * values.max())) @ vectors.T
+        J = (vectors * np.maximum(values, FLATTEST * values.max())) @ vectors.T
         U = flip @ np.linalg.cholesky(flip @ J @ flip) @ flip
         for c, (i, j) in enumerate(UPPER):
             E = np.zeros((4, 4))

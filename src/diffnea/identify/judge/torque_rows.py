@@ -1,11 +1,11 @@
 """Torques of recorded motion as rows: what a model leaves of them, through the low-pass of the torque loss."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from diffnea.batches import gravity_torque, mass_matrix
 from diffnea.identify.judge.windows import without_delay
@@ -18,7 +18,7 @@ from diffnea.simulate.delay import weights
 # Rows are compared in windows of so many seconds; samples without order in time, so many together.
 SECONDS, TOGETHER = 0.5, 10
 # So many samples tell how large torques are.
-ENOUGH = 1000
+SIZING_ROWS = 1000
 
 
 class TorqueRows(NamedTuple):
@@ -36,7 +36,7 @@ class TorqueRows(NamedTuple):
     timed: bool
     size: Float[np.ndarray, " n"]  # how large the torques of each joint are
 
-    def take(self, rows: Any) -> "TorqueRows":
+    def take(self, rows: slice | np.ndarray) -> "TorqueRows":
         """Some of the rows."""
         return self._replace(**{name: getattr(self, name)[rows] for name in self._fields[:-2]})
 
@@ -61,7 +61,7 @@ def torque_rows(model: Model, tracks: Sequence[Track]) -> TorqueRows:
     return TorqueRows(**named, timed=tracks[0].dt is not None, size=_size(prompt, named["driven"], tracks))
 
 
-def _rows(model: Model, rows: Rows, late: tuple[Any, int] | None, before: int) -> tuple[np.ndarray, ...]:
+def _rows(model: Model, rows: Rows, late: tuple[Array, int] | None, before: int) -> tuple[np.ndarray, ...]:
     q, qd, qdd, commands, _, way = rows.batch
     u = commands[:, 0] if late is None else np.einsum("pn,tpn->tn", np.asarray(weights(*late)), commands)
     found = torques(model, q, qd, qdd, u, way)
@@ -75,7 +75,7 @@ def _rows(model: Model, rows: Rows, late: tuple[Any, int] | None, before: int) -
 def _size(model: Model, driven: np.ndarray, tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
     """The larger of what commands bring, and of what moving a joint by itself and holding it takes: as they vary."""
     q, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qdd"))
-    some = slice(None, None, max(1, len(q) // ENOUGH))
+    some = slice(None, None, max(1, len(q) // SIZING_ROWS))
     q, qdd = jnp.asarray(q[some]), qdd[some]
     own = np.einsum("skk->sk", np.asarray(mass_matrix(model.robot, q))) * qdd
     held = np.asarray(gravity_torque(model.robot, q))

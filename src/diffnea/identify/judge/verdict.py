@@ -6,7 +6,6 @@ the torques that it leaves, and its roll-outs are far better than guesses. What 
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from diffnea.identify.judge.black_box import Structure
 from diffnea.identify.judge.bootstrap import Bound
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import JudgeOptions
-from diffnea.models import Model
+from diffnea.models import AbstractModel, Model
 
 ACCEPTED, NO_BETTER, FAILED = "accepted", "no better than the start", "failed"
 
@@ -58,7 +57,7 @@ def as_note(said: Note | str) -> Note:
     return said if isinstance(said, Note) else note("said", said=said)
 
 
-def another_robot(before: Any, after: Any, options: JudgeOptions | None = None) -> tuple[Note, ...]:
+def another_robot(before: AbstractModel, after: AbstractModel, options: JudgeOptions | None = None) -> tuple[Note, ...]:
     """Whether a model has become one of another robot: data of many machines can be explained so."""
     if not (isinstance(before, Model) and isinstance(after, Model)):
         return ()

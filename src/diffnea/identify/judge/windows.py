@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from diffnea.actuators import Combined, Delay, Ideal, combine
 from diffnea.identify.options import JudgeOptions
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.tracks import SAME_RATE, Track
 from diffnea.models import AbstractModel, Model
 from diffnea.simulate import rollout
 
@@ -20,7 +19,6 @@ MOST_WINDOWS = 128
 # Steps of all windows together: fast recordings have long windows, and fewer of them tell as much.
 MOST_STEPS = 256_000
 # Recordings whose rates differ by less than this share are rolled out together, at the rate of the first.
-SAME_RATE = 1e-4
 OPTIONS = JudgeOptions()
 
 
@@ -195,7 +193,7 @@ def predict(model: AbstractModel, tracks: Sequence[Track], cut: Windows) -> tupl
     return np.asarray(run.q), finite
 
 
-def without_delay(model: AbstractModel) -> tuple[AbstractModel, tuple[Any, int] | None]:
+def without_delay(model: AbstractModel) -> tuple[AbstractModel, tuple[Array, int] | None]:
     """The model whose commands arrive at once, and the delay that was taken away.
 
     A window begins in the middle of a recording, and the commands from before it are known: they are shifted outside.

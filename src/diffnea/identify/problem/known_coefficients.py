@@ -1,13 +1,12 @@
 """Coefficients of actuators that are known: set as given, and not learned."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from diffnea.actuators import AbstractActuator, Combined, Coulomb, Delay, Gain, Motor, Stribeck, Viscous, combine
 from diffnea.actuators.coefficients import raw_of
@@ -19,7 +18,7 @@ def _late(part: Delay, value: Array) -> Array:
     return Delay.of(value.reshape(()) if shared else value, part.joints, part.samples).raw
 
 
-def _positive(part: Any, value: Array) -> Array:
+def _positive(part: AbstractActuator, value: Array) -> Array:
     return raw_of(value)
 
 
@@ -27,12 +26,12 @@ def _winding(part: Motor, value: Array) -> Array:
     return raw_of(value - LEAST_RESISTANCE)
 
 
-def _as_it_is(part: Any, value: Array) -> Array:
+def _as_it_is(part: AbstractActuator, value: Array) -> Array:
     return value
 
 
 # By name: which part has it, its leaf, the number that is stored, and whether it may be negative.
-Coefficient = tuple[type[AbstractActuator], str, Callable[[Any, Array], Array], bool]
+Coefficient = tuple[type[AbstractActuator], str, Callable[..., Array], bool]
 COEFFICIENTS: dict[str, tuple[Coefficient, ...]] = {
     "delay": ((Delay, "raw", _late, False),),
     "gain": ((Gain, "gain", _as_it_is, True),),
@@ -47,7 +46,7 @@ COEFFICIENTS: dict[str, tuple[Coefficient, ...]] = {
 }
 
 
-def with_known(actuator: AbstractActuator, known: Mapping[str, Any]) -> tuple[AbstractActuator, Any]:
+def with_known(actuator: AbstractActuator, known: Mapping[str, object]) -> tuple[AbstractActuator, PyTree]:
     """The actuator with these coefficients in it, and a tree like it with True where a number is still free.
 
     Values are in the units of the tables (delay in samples), one for all joints or one for each.
@@ -64,7 +63,7 @@ def with_known(actuator: AbstractActuator, known: Mapping[str, Any]) -> tuple[Ab
     return combine(*parts), combine(*masks) if len(masks) > 1 else masks[0]
 
 
-def _place(name: str, parts: list[Any]) -> tuple[int, Coefficient]:
+def _place(name: str, parts: list[AbstractActuator]) -> tuple[int, Coefficient]:
     """Which part has the coefficient."""
     for coefficient in COEFFICIENTS.get(name, ()):
         for k, part in enumerate(parts):
@@ -75,7 +74,7 @@ def _place(name: str, parts: list[Any]) -> tuple[int, Coefficient]:
     raise ValueError(f'fit: known has "{name}", which the actuator has not; {accepted}')
 
 
-def _checked(name: str, value: Any, signed: bool) -> Array:
+def _checked(name: str, value: object, signed: bool) -> Array:
     found = np.atleast_1d(np.asarray(value, float))
     if not np.all(np.isfinite(found)) or (not signed and np.any(found < 0)):
         raise ValueError(f"fit: known {name} is {found.tolist()}; give {'numbers' if signed else 'numbers from 0 on'}")

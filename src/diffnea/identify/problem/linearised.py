@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -10,6 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 from diffnea.actuators.base import Role
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.torque_effect import TorqueEffect
+from diffnea.models import Model
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Linearised:
     sample: Int[np.ndarray, " rows"]  # index in time within the recording
     segment: Int[np.ndarray, " rows"]  # which recording
     labels: tuple[str, ...]
-    unpack: Callable[[Float[Array, " p"]], Any]
+    unpack: Callable[[Float[Array, " p"]], Model]
     learned: tuple[str, ...]  # parts: any of inertia, kinematics, actuator
     dt: float | None
     alike: bool = False  # segments are windows of one length, and the noise of each could have been any other's

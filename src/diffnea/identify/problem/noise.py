@@ -1,12 +1,20 @@
-"""Noise of residuals: how large it is at each joint, and over how many rows it is correlated."""
+"""Noise: how large that of readings is, and over how many rows that of residuals is correlated."""
 
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
+# Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
+DIFFERENCES, OF_NOISE = 4, 70.0
 # Sokal's window: correlations are summed up to this many correlation times.
-WINDOW = 5.0
+SOKAL_WINDOW = 5.0
+
+
+def white_noise(measured: Float[np.ndarray, "time m"]) -> Float[np.ndarray, " m"]:
+    """The standard deviation of readings of smooth motions; 0 of too few."""
+    quick = np.diff(measured, DIFFERENCES, axis=0)
+    return np.sqrt(np.mean(quick**2, axis=0) / OF_NOISE) if len(quick) else np.zeros(measured.shape[1])
 
 
 def correlation_time(series: Sequence[Float[np.ndarray, " _"]]) -> float:
@@ -19,5 +27,5 @@ def correlation_time(series: Sequence[Float[np.ndarray, " _"]]) -> float:
     if not products[0] > 0:
         return 1.0
     times = 1 + 2 * np.cumsum(products[1:]) / products[0]
-    within = np.arange(1, len(times) + 1) >= WINDOW * times
+    within = np.arange(1, len(times) + 1) >= SOKAL_WINDOW * times
     return float(max(times[np.argmax(within)] if within.any() else 1.0, 1.0)) if len(times) else 1.0

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import numpy as np
 from jax.tree_util import GetAttrKey, SequenceKey
+from jaxtyping import PyTree
 
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator, Combined
@@ -74,7 +75,7 @@ def of_network(masks: object) -> list[Parameter]:
     return found
 
 
-def _place(actuator: AbstractActuator, path: Sequence[Any]) -> tuple[str, str]:
+def _place(actuator: AbstractActuator, path: Sequence[PyTree]) -> tuple[str, str]:
     """The part's class and the name of its leaf; "" for a leaf deeper down."""
     part, rest = actuator, list(path)
     if isinstance(actuator, Combined) and len(rest) > 1 and isinstance(rest[1], SequenceKey):

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from diffnea import kernels, parameters
 from diffnea.identify.problem.least_squares import Normal, Problem
@@ -22,14 +21,14 @@ from diffnea.simulate.delay import latest, weights
 MOST_NUMBERS = 2**24
 
 
-def delayed(model: Any, u: Float[Array, "late n"]) -> Float[Array, " n"]:
+def delayed(model: Model, u: Float[Array, "late n"]) -> Float[Array, " n"]:
     """The command that arrives, between two samples by linear interpolation, so that the delay can be learned."""
     if u.shape[0] == 1:
         return u[0]
     return latest(weights(model.actuator.delay.astype(u.dtype), u.shape[0] - 1), u)
 
 
-def of_acceleration(model: Any, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
+def of_acceleration(model: Model, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
     """Predicted minus measured acceleration; friction goes by the state alone, as in roll-outs."""
     return acceleration(model, q, qd, delayed(model, u)) - qdd
 
@@ -39,7 +38,7 @@ def of_torque(model: Model, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
     return inverse(model, q, qd, qdd) - model.actuator(delayed(model, u), q, qd, way)
 
 
-LOSSES: dict[str, Callable[..., Any]] = {"acceleration": of_acceleration, "torque": of_torque}
+RESIDUALS: dict[str, Callable[..., PyTree]] = {"acceleration": of_acceleration, "torque": of_torque}
 
 
 @dataclass(frozen=True)
@@ -47,17 +46,17 @@ class Form:
     """What shapes a problem's program: its loss, the structure of its module and which numbers in it are free."""
 
     loss: str
-    structure: Any
+    structure: PyTree
     masks: tuple[tuple[bytes, tuple[int, ...]], ...]
-    masks_structure: Any
+    masks_structure: PyTree
 
     @classmethod
-    def of(cls, loss: str, structure: Any, masks: Any) -> "Form":
+    def of(cls, loss: str, structure: PyTree, masks: PyTree) -> "Form":
         """Hashable, so that equal problems share their kernels."""
         leaves, tree = jax.tree.flatten(masks)
         return cls(loss, structure, tuple((np.asarray(m, bool).tobytes(), np.shape(m)) for m in leaves), tree)
 
-    def model(self, theta: Array, leaves: list[Array]) -> Any:
+    def model(self, theta: Array, leaves: list[Array]) -> PyTree:
         """The model of θ."""
         masks = [np.frombuffer(data, bool).reshape(shape) for data, shape in self.masks]
         tree = jax.tree.unflatten(self.structure, leaves)
@@ -65,17 +64,17 @@ class Form:
 
     def residual(self, theta, leaves, q, qd, qdd, u, weight, way=None) -> Float[Array, " n"]:
         """The weighted residual of one sample."""
-        return weight * LOSSES[self.loss](self.model(theta, leaves), q, qd, qdd, u, way)
+        return weight * RESIDUALS[self.loss](self.model(theta, leaves), q, qd, qdd, u, way)
 
 
 @lru_cache(maxsize=256)
-def residual_kernel(form: Form) -> Callable[..., Any]:
+def residual_kernel(form: Form) -> Callable[..., PyTree]:
     """`(θ, leaves, *sample) → residual (n,)`."""
     return kernels.compile(form.residual)
 
 
 @lru_cache(maxsize=256)
-def jacobian_kernels(form: Form, size: int, joints: int) -> list[Callable[..., Any]]:
+def jacobian_kernels(form: Form, size: int, joints: int) -> list[Callable[..., PyTree]]:
     """`(θ, leaves, *sample) → residual and Jacobian (n, p)`, in as many kernels as their size asks for."""
     most = max(1, MOST_RESULTS // (size + 1))
     groups = [tuple(range(k, min(k + most, joints))) for k in range(0, joints, most)]
@@ -87,7 +86,7 @@ def jacobian_kernels(form: Form, size: int, joints: int) -> list[Callable[..., A
     return [kernels.compile(partial(rows, group)) for group in groups]
 
 
-def over_samples(function: Callable[..., Any]) -> Callable[..., Any]:
+def over_samples(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
     """The function of one θ over a batch."""
     return jax.vmap(function, (None, None, *[0] * len(Batch._fields)))
 
@@ -130,7 +129,7 @@ def problem(loss: str, free: Unknowns, data: Batch | Sequence[Rows], starts: int
     parts = [part for rows in several for part in rows.pieces(most)]
     count = max(sum(rows.count for rows in several), 1)
 
-    def total(function: Callable[..., Any], theta: np.ndarray) -> list[np.ndarray]:
+    def total(function: Callable[..., PyTree], theta: np.ndarray) -> list[np.ndarray]:
         found = [jax.device_get(function(form, theta, leaves, *part)) for part in parts]
         return [np.asarray(sum(values)) / count for values in zip(*found, strict=True)]
 

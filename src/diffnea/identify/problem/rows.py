@@ -8,14 +8,14 @@ low-passed and thinned out.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 # The low-pass is a sinc as long as this over its corner (rad a sample) under Kaiser's window: all but whole up to 0.4
 # of the corner, and nothing left (a hundredth) where a row in so many samples would alias.
-LENGTH, WINDOW, ALIAS = 12.6, 4.5, 1.55
+LENGTH, KAISER_SHAPE, ALIAS = 12.6, 4.5, 1.55
 # The highest corner: commands that are held make accelerations jump, and these have no derivative near the top.
 HIGHEST = 0.4 * math.pi
 
@@ -26,14 +26,14 @@ class Batch(NamedTuple):
     `way` says which way dry friction is overcome, at joints and coupled motors, where that is known.
     """
 
-    q: Any  # (sample, n), as all but u
-    qd: Any
-    qdd: Any
-    u: Any  # (sample, late, n)
-    weight: Any
-    way: Any = None  # (sample, m)
+    q: PyTree  # (sample, n), as all but u
+    qd: PyTree
+    qdd: PyTree
+    u: PyTree  # (sample, late, n)
+    weight: PyTree
+    way: PyTree = None  # (sample, m)
 
-    def take(self, rows: Any) -> "Batch":
+    def take(self, rows: slice | np.ndarray) -> "Batch":
         """Some of the samples."""
         return Batch(*(None if array is None else array[rows] for array in self))
 
@@ -46,8 +46,8 @@ def together(parts: Sequence[Batch]) -> Batch:
 class LowPass(NamedTuple):
     """A filter over blocks of samples, one row for every `blocks` of them, each a block after the last."""
 
-    taps: Any  # (blocks, size of a block)
-    weight: Any  # (row, n), 0 where a row is left out, as one that reaches over two recordings
+    taps: PyTree  # (blocks, size of a block)
+    weight: PyTree  # (row, n), 0 where a row is left out, as one that reaches over two recordings
 
 
 def taps_of(corner: float) -> Float[np.ndarray, "blocks size"]:
@@ -56,7 +56,7 @@ def taps_of(corner: float) -> Float[np.ndarray, "blocks size"]:
     size = max(1, int(math.pi / (ALIAS * corner)))
     blocks = math.ceil(LENGTH / (corner * size))
     place = np.arange(blocks * size) - (blocks * size - 1) / 2
-    taps = np.sinc(corner * place / np.pi) * np.kaiser(len(place), WINDOW)
+    taps = np.sinc(corner * place / np.pi) * np.kaiser(len(place), KAISER_SHAPE)
     return (taps / taps.sum()).reshape(blocks, size)
 
 

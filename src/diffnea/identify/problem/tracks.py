@@ -2,25 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Array, Bool, Float
 
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ProblemOptions
+from diffnea.identify.problem.noise import white_noise
 from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
 from diffnea.simulate.delay import weights
 
-_DEFAULT = ProblemOptions()
+_DEFAULT_PROBLEM = ProblemOptions()
 # States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.
-ENOUGH = 0.5 * np.pi
+ALIAS_FREE = 0.5 * np.pi
 # Recordings whose rates differ by less than this share are filtered together: a clock's jitter is more.
 SAME_RATE = 1e-4
-# Fourth differences leave of a smooth motion next to nothing, and of white noise this many times its variance.
-DIFFERENCES, OF_NOISE = 4, 70.0
 
 
 @dataclass(frozen=True)
@@ -53,14 +51,14 @@ class Track:
         arrays |= {key: array[rows] for key, array in some.items() if array is not None}
         return replace(self, **arrays, terms=little)
 
-    def arrived(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
+    def arrived(self, late: tuple[Array, int] | None) -> Float[np.ndarray, "time n"]:
         """Its commands as they arrive: late by so many samples of at most so many, or at once."""
         if late is None:
             return self.u
         delay, most = late
         return np.einsum("pn,tpn->tn", np.asarray(weights(delay, most)), self.commands(most))
 
-    def acting(self, late: tuple[Any, int] | None) -> Float[np.ndarray, "time n"]:
+    def acting(self, late: tuple[Array, int] | None) -> Float[np.ndarray, "time n"]:
         """What acts at each sample: of held commands those before and after it, in equal parts."""
         arrived = self.arrived(late)
         return np.concatenate([arrived[:1], (arrived[:-1] + arrived[1:]) / 2]) if self.held else arrived
@@ -105,7 +103,7 @@ def split(
     joint_names: tuple[str, ...] | None,
     num_joints: int,
     seed: int,
-    options: ProblemOptions = _DEFAULT,
+    options: ProblemOptions = _DEFAULT_PROBLEM,
 ) -> Split:
     """Data in the robot's order of joints, differentiated where that is needed, and divided.
 
@@ -266,12 +264,11 @@ def _sampled_alike(tracks: Sequence[Track]) -> list[list[Track]]:
 
 def position_noise(track: Track, turns: Float[np.ndarray, "m n"]) -> Float[np.ndarray, " m"]:
     """The standard deviation of a reading of sums of positions, in rad or m; 0 where derivatives were given."""
-    quick = np.diff(track.measured @ turns.T, DIFFERENCES, axis=0)
-    if track.terms is None or not len(quick):
+    if track.terms is None:
         return np.zeros(len(turns))
     # At slow rates differences are motion too: there is no more noise than smoothing has found.
     most = np.abs(turns) @ (track.noise * track.q.std(0))
-    return np.minimum(np.sqrt(np.mean(quick**2, axis=0) / OF_NOISE), most)
+    return np.minimum(white_noise(track.measured @ turns.T), most)
 
 
 def _filtered(tracks: list[Track], bandwidth: float, late: int, weight: Float[np.ndarray, " n"]) -> Rows | None:
@@ -279,7 +276,7 @@ def _filtered(tracks: list[Track], bandwidth: float, late: int, weight: Float[np
     little, dt = [track.terms for track in tracks if track.terms is not None], tracks[0].dt
     assert dt is not None
     corner = 2 * np.pi * dt * bandwidth
-    every = max(1, int(ENOUGH / (2 * np.pi * dt * max(each.wide for each in little))))
+    every = max(1, int(ALIAS_FREE / (2 * np.pi * dt * max(each.wide for each in little))))
     taps = taps_of(every * corner)
     blocks, size = taps.shape
     ways = [None if track.way is None else _mean_around(track.way, every) for track in tracks]
@@ -288,7 +285,7 @@ def _filtered(tracks: list[Track], bandwidth: float, late: int, weight: Float[np
     ]
     whole = [each.take(slice(0, len(each.q) // size * size)) for each in samples]
     left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
-    if left < _DEFAULT.least_filtered * sum(len(each.q) for each in samples):
+    if left < _DEFAULT_PROBLEM.least_filtered * sum(len(each.q) for each in samples):
         return None
     lengths = [len(each.q) for each in whole]
     rows = filtered(together(whole), lengths, every * dt, taps)

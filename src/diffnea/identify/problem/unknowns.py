@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from diffnea import actuators, parameters
 from diffnea.actuators import AbstractActuator
@@ -27,8 +26,8 @@ LEARN = ("inertia", "kinematics", "armature", "calibration", "actuator")
 class Unknowns:
     """A module with some of its numbers free: `(virtual robot, actuator)`, or a network."""
 
-    tree: Any
-    masks: Any  # like the tree: True where a number is free
+    tree: PyTree
+    masks: PyTree  # like the tree: True where a number is free
     learned: tuple[str, ...]  # parts of the model that move
     parameters: tuple[Parameter, ...]  # what each entry of θ is
     named: tuple[str, ...] = ()  # the same as they were asked for: a calibration moves the kinematics
@@ -52,11 +51,11 @@ class Unknowns:
     def num_joints(self) -> int:
         return self.model(jnp.asarray(self.start)).num_joints
 
-    def model(self, theta: Float[Array, " p"]) -> Any:
+    def model(self, theta: Float[Array, " p"]) -> PyTree:
         """The model of θ; differentiable."""
         return model_of(parameters.unpack(self.tree, self.masks, theta))
 
-    def nameless(self) -> tuple[list[Any], Any, Any]:
+    def nameless(self) -> tuple[list[Array], PyTree, PyTree]:
         """Leaves, structure and masks without names, so that equal problems share one compilation."""
         leaves = jax.tree.leaves(self.tree)
         decoded = jax.tree.unflatten(jax.tree.structure(self.masks), leaves)
@@ -64,7 +63,7 @@ class Unknowns:
         return leaves, structure, jax.tree.unflatten(structure, jax.tree.leaves(self.masks))
 
 
-def model_of(tree: Any) -> Any:
+def model_of(tree: PyTree) -> PyTree:
     """The model that a module of free numbers stands for."""
     if isinstance(tree, FeedForward):
         return tree
@@ -79,7 +78,7 @@ def unknowns(
     key: Array,
     links: Iterable[str] | None = None,
     joints: Iterable[str] | None = None,
-    known: Mapping[str, Any] | None = None,
+    known: Mapping[str, PyTree] | None = None,
 ) -> Unknowns:
     """What is free: the parts named by `learn`, of the links and joints named; by default inertias and actuator, all.
 
@@ -103,7 +102,7 @@ def unknowns(
     return Unknowns((virtual, _double(driving)), (masks, actuator_masks), moving, entries, parts)
 
 
-def _double(tree: Any) -> Any:
+def _double(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), tree)
 
 

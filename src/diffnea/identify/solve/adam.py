@@ -6,12 +6,11 @@ XLA does best, in single precision: its noise is far below that of the samples d
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from diffnea.identify.problem.residuals import Form, over_samples, residual_kernel
 from diffnea.identify.problem.rows import Batch
@@ -19,7 +18,7 @@ from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.solution import Solution, status_of
 from diffnea.models import FeedForward
 
-RATE, STEPS = 5e-3, 10_000
+RATE, MOST_STEPS_OF_ADAM = 5e-3, 10_000
 # Samples drawn for each step; a step on more costs more and learns little more.
 SAMPLES_A_STEP = 1024
 RECORDED = 100  # losses kept of a run
@@ -30,7 +29,7 @@ def descend(
     free: Unknowns,
     batch: Batch,
     theta: Float[np.ndarray, "starts p"],
-    steps: int = STEPS,
+    steps: int = MOST_STEPS_OF_ADAM,
     rate: float = RATE,
     seed: int = 0,
     most: int = SAMPLES_A_STEP,
@@ -51,11 +50,11 @@ def descend(
     return Solution(kept, np.where(np.isfinite(final), final, np.inf), status_of(final, ~falling), tuple(best.tolist()))
 
 
-def _single(numbers: Any) -> Any:
+def _single(numbers: PyTree) -> PyTree:
     return jax.tree.map(lambda array: np.asarray(array, np.float32), numbers)
 
 
-def _residual(form: Form, plain: bool) -> Callable[..., Any]:
+def _residual(form: Form, plain: bool) -> Callable[..., PyTree]:
     return over_samples(form.residual if plain else residual_kernel(form))
 
 

@@ -6,7 +6,7 @@ from jaxtyping import Float
 # Exchanges at most, before a slower way is taken that always ends.
 _EXCHANGES = 30
 # What is added to a matrix whose diagonal is 1: directions below are not determined.
-_RIDGE = 1e-12
+_REGULARISED = 1e-12
 
 
 def bounded_minimum(
@@ -14,7 +14,7 @@ def bounded_minimum(
 ) -> Float[np.ndarray, " p"]:
     """The x ≥ lower of least `½ xᵀ matrix x + gradientᵀ x`, columns of any unit."""
     size = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
-    unit = matrix / np.outer(size, size) + _RIDGE * np.eye(len(size))
+    unit = matrix / np.outer(size, size) + _REGULARISED * np.eye(len(size))
     found = _exchanged(unit, gradient / size, lower * size)
     return (_slowly(unit, gradient / size, lower * size) if found is None else found) / size
 
@@ -45,6 +45,6 @@ def _slowly(
     from scipy.optimize import lsq_linear  # slow to import
 
     values, vectors = np.linalg.eigh(matrix)
-    values = np.maximum(values, _RIDGE * max(values[-1], 1e-300))
+    values = np.maximum(values, _REGULARISED * max(values[-1], 1e-300))
     root, wanted = np.sqrt(values)[:, None] * vectors.T, -(vectors.T @ gradient) / np.sqrt(values)
     return lsq_linear(root, wanted, bounds=(bound, np.inf), method="bvls").x

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from diffnea.actuators import AbstractActuator, for_robot
+from diffnea.files import Json
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.problem.reversals import without_reversals
@@ -25,7 +25,7 @@ class Choice:
     loss: str
     learn: tuple[str, ...] | None
     notes: tuple[Note, ...] = ()
-    known: Mapping[str, Any] = field(default_factory=dict)  # what the actuator is made with
+    known: Mapping[str, object] = field(default_factory=dict)  # what the actuator is made with
     measured: bool = False  # inputs are of the samples' instants, not held after them
 
 
@@ -111,7 +111,7 @@ def _choice(
         names = (*names, "stribeck")
     parts = [each for each in names if each not in ("armature", "calibration")]
     coupled = [coupled_row(each) for each in parts if each.startswith("coupling")]
-    known: dict[str, Any] = {"coupled": coupled} if coupled else {}
+    known: Json = {"coupled": coupled} if coupled else {}
     if found.gain is not None:
         parts.append("gain")
         if loss == "torque":  # torques alone leave the scale open: robots without mass would explain them best

@@ -23,9 +23,9 @@ STRIBECK, HARMONICS = (0.05, 0.15, 0.4), 3
 # Of less than a quarter of its period a wave is a line or a parabola, which says nothing of what comes after.
 LEAST_WAVE = 0.5 * np.pi
 # A zero position is moved by this, in rad or m, to see what it changes.
-STEP = 1e-4
+DIFFERENCE_STEP = 1e-4
 # Samples by which torques are sized; gravity below this share of inertia does not act.
-SIZED, LEAST_GRAVITY = 500, 1e-2
+SIZED, FELT_GRAVITY = 500, 1e-2
 # Samples at once, and pieces of a long log that are looked at.
 PIECE, PIECES = 4096, 16
 
@@ -98,7 +98,7 @@ def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np
     moving = np.asarray(regressor(robot, q, still, qdd)) - weights
     own = np.asarray(inertial_parameters(robot), float)
     both = [np.sqrt(np.mean((each @ own) ** 2, axis=0)) for each in (weights, moving)]
-    acts = both[0] > LEAST_GRAVITY * both[1]
+    acts = both[0] > FELT_GRAVITY * both[1]
     shares = []
     for each in (weights, moving):
         torque = each @ own
@@ -196,9 +196,9 @@ def _zeros(robot: Robot, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> np.n
     """How the file's torques change with the zero position of each joint."""
     sides = []
     for j in range(q.shape[1]):
-        step = STEP * np.eye(q.shape[1])[j]
+        step = DIFFERENCE_STEP * np.eye(q.shape[1])[j]
         up, down = (np.asarray(inverse_dynamics(robot, q + sign * step, qd, qdd)) for sign in (1, -1))
-        sides.append((up - down) / (2 * STEP))
+        sides.append((up - down) / (2 * DIFFERENCE_STEP))
     return np.stack(sides, axis=2)
 
 

@@ -4,21 +4,19 @@ A curve that has grown wide mimics viscous friction, and one that has lost its h
 back. So curves are drawn, whatever the one is that a fit has come to.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from diffnea import parameters
-from diffnea.actuators import Stribeck
+from diffnea.actuators import AbstractActuator, Stribeck
 from diffnea.actuators.coefficients import positive, raw_of
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.unknowns import Unknowns
 
-CURVE = "raw_shape", "raw_static", "raw_kinetic", "raw_viscous"
+CURVE_LEAVES = "raw_shape", "raw_static", "raw_kinetic", "raw_viscous"
 
 
 def with_other_friction(
@@ -34,7 +32,7 @@ def with_other_friction(
     All is even in the logarithm: Stribeck velocities as shares of the joints' usual `speed`, static, kinetic and
     viscous friction as multiples of the given model's dry and viscous friction.
     """
-    shape, static, kinetic, viscous = (_places(free, name) for name in CURVE)
+    shape, static, kinetic, viscous = (_places(free, name) for name in CURVE_LEAVES)
     if not len(shape) == len(static) == len(kinetic) == len(viscous) > 0:
         return []
     rng, n = np.random.default_rng((seed, 1)), len(shape)
@@ -53,7 +51,7 @@ def with_other_friction(
 
 def with_given_friction(free: Unknowns, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " p"]:
     """θ with the Stribeck curves that its start has: where a fit has ended, a curve may have lost its effect."""
-    places = np.concatenate([_places(free, name) for name in CURVE])
+    places = np.concatenate([_places(free, name) for name in CURVE_LEAVES])
     kept = np.array(theta)
     kept[places] = free.start[places]
     return kept
@@ -67,7 +65,7 @@ def _between(rng: np.random.Generator, ends: tuple[float, float], count: int) ->
 def _places(free: Unknowns, name: str) -> np.ndarray:
     """Where θ has this coefficient of Stribeck curves."""
 
-    def marked(part: Any) -> Any:
+    def marked(part: AbstractActuator) -> PyTree:
         none = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), part)
         if not isinstance(part, Stribeck):
             return none

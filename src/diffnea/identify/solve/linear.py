@@ -7,7 +7,6 @@ consistent robot is given beside it.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,7 +23,7 @@ from diffnea.robot import Robot
 from diffnea.spatial import Inertia
 
 # Singular values below this share of the largest, of scaled columns, are rounding.
-RANK_TOLERANCE = 1e-9
+NEGLIGIBLE = 1e-9
 # Which columns stand for an actuator; Coulomb friction is Stribeck's with static and kinetic friction alike.
 FRICTION = {"ideal": (), "viscous": ("viscous",), "stribeck": ("viscous", "dry")}
 
@@ -88,10 +87,10 @@ def _start(robot: Robot, name: str) -> Float[np.ndarray, " p"]:
 def _least_change(columns: Float[np.ndarray, "rows p"], wanted: Float[np.ndarray, " rows"]) -> tuple[np.ndarray, int]:
     """The smallest change, in units of each column's size, that explains what is wanted."""
     size = np.linalg.norm(columns, axis=0)
-    size = np.where(size > RANK_TOLERANCE * size.max(initial=0.0), size, np.inf)
+    size = np.where(size > NEGLIGIBLE * size.max(initial=0.0), size, np.inf)
     triangle = np.asarray(np.linalg.qr(np.column_stack([columns / size, wanted]), mode="r"))  # as good as all rows
     left, values, right = np.linalg.svd(triangle[:, :-1], full_matrices=False)
-    known = values > RANK_TOLERANCE * values.max(initial=0.0)
+    known = values > NEGLIGIBLE * values.max(initial=0.0)
     along = np.where(known, (left.T @ triangle[:, -1]) / np.where(known, values, 1.0), 0.0)
     return (right.T @ along) / size, int(known.sum())
 
@@ -133,7 +132,9 @@ def _is_physical(robot: Robot) -> bool:
     return True
 
 
-def _linearised(theta, jacobian, residual, rows: Sequence[Rows], labels, unpack: Any, learned) -> Linearised:
+def _linearised(
+    theta, jacobian, residual, rows: Sequence[Rows], labels, unpack: Callable[[Array], Model], learned
+) -> Linearised:
     before, places = 0, []
     for each in rows:
         row, joint = np.nonzero(each.weight)

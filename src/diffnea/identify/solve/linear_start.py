@@ -16,9 +16,9 @@ from diffnea.identify.solve.bounded import bounded_minimum
 
 # Solves at most, each from where the last ended: bodies far from the file's are no straight line; passes over noise and
 # estimate in each; the share of itself that a coefficient keeps at least, since a start needs a slope.
-SOLVES, PASSES, KEPT = 6, 4, 0.02
+SOLVES, LINEAR_PASSES, KEPT = 6, 4, 0.02
 # Of a step that leads up, shorter ones are tried; a solve that lowers the loss by less than this share is the last.
-SHARES, ENOUGH = (1.0, 0.5, 0.25, 0.1), 0.05
+STEP_SHARES, WORTHWHILE = (1.0, 0.5, 0.25, 0.1), 0.05
 # The precision of what stays.
 PINNED = 1e12
 
@@ -37,7 +37,7 @@ def linear_start(
         if best is None:
             break
         theta, last, loss = trials[best], loss, losses[best]
-        if not loss < (1 - ENOUGH) * last:
+        if not loss < (1 - WORTHWHILE) * last:
             break
     return theta
 
@@ -49,10 +49,10 @@ def _trials(whole: Problem, prior: Prior, theta: Float[np.ndarray, " p"]) -> lis
         return []
     slope = np.where(prior.positive, _sigmoid(theta), 1.0)
     variance, change = float(data.loss[0]), np.zeros_like(theta)
-    for _ in range(PASSES):
+    for _ in range(LINEAR_PASSES):
         change = _solved(data, own, variance / whole.rows, slope, theta, prior.positive)
         variance = max(_left(data, change), 1e-12 * float(data.loss[0]))
-    return [_moved(theta, share * change, slope, prior.positive) for share in SHARES]
+    return [_moved(theta, share * change, slope, prior.positive) for share in STEP_SHARES]
 
 
 def _moved(theta: np.ndarray, change: np.ndarray, slope: np.ndarray, positive: np.ndarray) -> np.ndarray:

@@ -29,18 +29,15 @@ BEHIND = 2.0
 MOST_FOR_NORMAL = 700
 # A short ADAM run for starts that Levenberg-Marquardt cannot use.
 SHORT_STEPS, SHORT_RATE, SHORT_SAMPLES = 1000, 2e-2, 256
-# Huber's loss is quadratic up to this many standard deviations.
-HUBER, HUBER_ROUNDS = 1.345, 4
-ITERATIONS, ROUGH_ITERATIONS = 200, 30
+# Weights of Huber's loss are found anew so often.
+HUBER_ROUNDS = 4
 # So many Stribeck curves are tried beside the one that the race found; of all starts so many go on to the end.
 CURVES, FINALISTS = 4, 3
-# With more joints than this, a fit of accelerations begins at one of torques too.
-FEW_JOINTS = 3
 # A number has lost its effect when the squared slopes in it are this share of what they were.
 LOST_EFFECT = 1e-4
 
 
-def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE) -> Found:
+def by_adam(task: Task, steps: int = gradient.MOST_STEPS_OF_ADAM, rate: float = gradient.RATE) -> Found:
     """The paper's way, from the first start."""
     run = gradient.descend(task.loss, task.free, task.whole, task.starts[:1], steps, rate, task.seed)
     notes = ()
@@ -51,17 +48,18 @@ def by_adam(task: Task, steps: int = gradient.STEPS, rate: float = gradient.RATE
     return _found(task, run, 0, notes)
 
 
-def by_least_squares(task: Task, iterations: int = ITERATIONS) -> Found:
+def by_least_squares(task: Task, iterations: int | None = None) -> Found:
     """Levenberg-Marquardt from the first start."""
     if task.prior is not None:
         return _from_file(task, task.prior, task.starts[:1], (), ())
-    return _finish(task, task.starts[:1], (), (), iterations)
+    return _finish(task, task.starts[:1], (), (), iterations or task.options.iterations)
 
 
-def by_race(task: Task, iterations: int = ITERATIONS) -> Found:
+def by_race(task: Task, iterations: int | None = None) -> Found:
     """Several starts, and all data from the best of them."""
     if task.free.size > MOST_FOR_NORMAL:
         return _by_long_adam(task)
+    iterations = iterations or task.options.iterations
     if task.prior is None:
         return _finish(task, *_raced(task, iterations), iterations)
     curves = with_other_friction(task.free, task.free.start, CURVES, task.seed, task.whole.qd.std(0))
@@ -79,7 +77,7 @@ def _crooked(task: Task) -> bool:
 
 def _raced(task: Task, iterations: int) -> tuple[np.ndarray, tuple[float, ...], tuple[Note, ...]]:
     """All starts at once on a part of the data, the best by validation kept."""
-    iterations = min(iterations, ROUGH_ITERATIONS) if task.rough else iterations
+    iterations = min(iterations, task.options.heat_iterations) if task.rough else iterations
     most = max(RACE, RACE_ROWS * task.free.size // task.train.q.shape[1])
     small = task.train.take(_even(len(task.train.q), most))
     race = problem(task.loss, task.free, small, len(task.starts))
@@ -166,7 +164,9 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[Note, ..
     """All data, from the best θ; what they do not determine stays with the robot file."""
     rows, theta = task.rows, _with_torque(task, theta, iterations)
     if len(theta) > FINALISTS:
-        heat = minimise(problem(task.loss, task.free, rows, len(theta)), theta, min(iterations, ROUGH_ITERATIONS))
+        heat = minimise(
+            problem(task.loss, task.free, rows, len(theta)), theta, min(iterations, task.options.heat_iterations)
+        )
         theta, history = heat.theta[np.argsort(heat.loss)[:FINALISTS]], (*history, *heat.history)
     whole = problem(task.loss, task.free, rows, len(theta))
     run = minimise(whole, theta, iterations).only_best()
@@ -255,7 +255,7 @@ def _with_torque(task: Task, theta: Float[np.ndarray, "starts p"], iterations: i
 
     Torques are linear in the inertias. Accelerations are not, and those of many joints have many minima.
     """
-    if task.torque is None or task.loss != "acceleration" or len(task.torque) <= FEW_JOINTS:
+    if task.torque is None or task.loss != "acceleration" or len(task.torque) <= task.options.few_joints:
         return theta
     rows = [each.scaled(task.torque) for each in task.rows]
     near = minimise(problem("torque", task.free, rows, 1), task.starts[:1], iterations)
@@ -271,5 +271,5 @@ def without_outliers(task: Task, rows: Rows, theta: Float[np.ndarray, " p"]) -> 
     wrong = residuals(task.loss, task.free, rows, theta)
     counted = np.where(rows.weight > 0, np.abs(wrong), np.nan)  # a joint without rows has no spread
     spread = 1.4826 * np.nan_to_num(np.nanmedian(counted, axis=0))
-    share = HUBER * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
+    share = task.options.huber * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
     return rows.weighted(np.sqrt(np.minimum(share, 1.0)))

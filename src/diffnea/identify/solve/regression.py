@@ -22,7 +22,7 @@ _POSITIVE = ("armature", "viscous", "coulomb", "grease", "coupling")
 # Of torques: what explains less is of no use, however exact the data.
 _LEAST_NOISE = 1e-3
 # Rounds of noise and estimate in turn.
-_ROUNDS = 4
+_REWEIGHTED = 4
 # How firmly the weights of a machine without any drive are held: its equations say nothing of their size. A joint's
 # may become this small beside the others.
 _HELD, _LEAST_SIZE = 1e6, 1e-2
@@ -92,7 +92,7 @@ class Regression:
     def settle(self, names: Sequence[str]) -> None:
         """Noise, and the number of independent rows, by what these parts leave."""
         memory = np.ones(1)
-        for _ in range(_ROUNDS):
+        for _ in range(_REWEIGHTED):
             x = self._solved(names, self._equations(names))
             memory = self._weigh(self.residual(names) / self._taken(x), len(x))
             self._forget()

@@ -17,9 +17,9 @@ from diffnea.parameters import VirtualRobot
 # How far perturbed copies are from the given numbers, in units of `spread`.
 PERTURBATION = 0.3
 # A number that has moved by less, in the same units, has not moved.
-ROUNDING = 1e-9
+UNMOVED = 1e-9
 # Shares of the typical length: a centre of mass keeps away from its joint, where gradients vanish.
-_CENTRE, _EXTENT, _STEP, _SKEW = (0.3, 1.0), (0.1, 0.4), (0.5, 1.5), 0.1
+_CENTRE_SHARE, _EXTENT, _STEP_SHARE, _SKEW = (0.3, 1.0), (0.1, 0.4), (0.5, 1.5), 0.1
 _MASS = (0.4, 2.5)  # shares of the mean mass
 
 
@@ -32,7 +32,7 @@ def near(free: Unknowns, seed: int, count: int) -> Float[np.ndarray, "count p"]:
 
 def settled(theta: Float[np.ndarray, " p"], free: Unknowns) -> Float[np.ndarray, " p"]:
     """θ, whose numbers are exactly the given ones where only rounding has moved them."""
-    return np.where(np.abs(theta - free.start) < ROUNDING * spread(free), free.start, theta)
+    return np.where(np.abs(theta - free.start) < UNMOVED * spread(free), free.start, theta)
 
 
 def random_starts(free: Unknowns, seed: int, count: int) -> Float[np.ndarray, "count p"]:
@@ -53,10 +53,10 @@ def _drawn(virtual: VirtualRobot, rng: np.random.Generator) -> VirtualRobot:
     root = np.log(mass * _between(rng, _MASS, (count, 1))) / 2
     extent = np.log(length * _between(rng, _EXTENT, (count, 3)))
     skew = _SKEW * length * rng.standard_normal((count, 3))
-    inertia = np.concatenate([root, extent, skew, _vectors(rng, count, length, _CENTRE)], axis=1)
+    inertia = np.concatenate([root, extent, skew, _vectors(rng, count, length, _CENTRE_SHARE)], axis=1)
     turns = rng.uniform(-np.pi, np.pi, (count, 3))
     turns[:, 1] = np.arcsin(rng.uniform(-1, 1, count))  # so that all rotations are as likely
-    new = inertia, _vectors(rng, count, length, _STEP), turns, rng.uniform(-2, 1, count)
+    new = inertia, _vectors(rng, count, length, _STEP_SHARE), turns, rng.uniform(-2, 1, count)
     return eqx.tree_at(lambda v: (v.inertia, v.translation, v.rpy, v.armature), virtual, tuple(map(jnp.asarray, new)))
 
 

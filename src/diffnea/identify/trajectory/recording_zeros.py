@@ -15,7 +15,7 @@ from diffnea.identify.notes import Note, note
 from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
-from diffnea.identify.trajectory.segments import WINDOWS
+from diffnea.identify.trajectory.segments import WINDOWS_TOGETHER
 from diffnea.identify.trajectory.shooting import Shooting, shots
 from diffnea.identify.trajectory.window_weights import weights
 
@@ -24,7 +24,7 @@ LEAST_RECORDINGS = 3
 # Errors below this share of the spread are no errors: a recording at rest says nothing of its zero.
 LEAST_ERROR = 1e-3
 # Of Gauss-Newton, and of its differences as a share of what is usual.
-ITERATIONS, DIFFERENCE = 4, 1e-4
+ZERO_ITERATIONS, DIFFERENCE = 4, 1e-4
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def own_zeros(
     found = {}
     for name in names:
         own = [track for track in tracks if track.name == name]
-        cut = shots(own, free, steps, spread, np.ones(2 * len(spread)), WINDOWS, every)
+        cut = shots(own, free, steps, spread, np.ones(2 * len(spread)), WINDOWS_TOGETHER, every)
         if cut is not None:
             found[name] = _Recording(Shooting(free, cut, cut.measured.size), theta, spread, options)
     zeros = {name: each.zero() for name, each in found.items()}
@@ -98,7 +98,7 @@ class _Recording:
         """Where its windows are predicted best: Gauss-Newton, each window one measurement, held at none."""
         usual = self.options.usual_zero * self.spread
         zero = np.zeros_like(self.spread)
-        for _ in range(ITERATIONS):
+        for _ in range(ZERO_ITERATIONS):
             wrong = self.wrong(zero)
             weight = weights(wrong, self.spread, self.options)
             if weight is None:

@@ -20,18 +20,18 @@ from diffnea.kernels.rules.tracer import MOST_RESULTS
 from diffnea.simulate import rk4_step, safe_step
 
 # Of a piece. The windows fill a few vectors, the steps are many beside what a call costs.
-WINDOWS, STEPS = 32, 25
+WINDOWS_TOGETHER, STEPS_TOGETHER = 32, 25
 # So many pieces are under way: enough for every core, and few enough for the cache.
 AHEAD = 4
 # Huber's limit, in units of a residual's usual size.
-HUBER = 2.0
+CLIP_FROM = 2.0
 
 
 class Piece(NamedTuple):
     """Commands and measured positions of some windows over some steps; a weight of 0 leaves a residual out."""
 
-    u: Array  # (WINDOWS, STEPS, late, n)
-    measured: Array  # (WINDOWS, STEPS, n), as the weight
+    u: Array  # (WINDOWS_TOGETHER, STEPS_TOGETHER, late, n)
+    measured: Array  # (WINDOWS_TOGETHER, STEPS_TOGETHER, n), as the weight
     weight: Array
 
 
@@ -39,12 +39,12 @@ class Group(NamedTuple):
     """Windows side by side, and their pieces in time."""
 
     windows: slice
-    dt: Array  # (WINDOWS,)
+    dt: Array  # (WINDOWS_TOGETHER,)
     pieces: list[Piece]
 
-    def filled(self, x0: Float[np.ndarray, "window two_n"]) -> Float[np.ndarray, "WINDOWS two_n"]:
+    def filled(self, x0: Float[np.ndarray, "window two_n"]) -> Float[np.ndarray, "WINDOWS_TOGETHER two_n"]:
         """Their start states; the last stands in where there are too few."""
-        return _filled(x0[self.windows], 0, WINDOWS)
+        return _filled(x0[self.windows], 0, WINDOWS_TOGETHER)
 
 
 def groups(u: np.ndarray, measured: np.ndarray, weight: np.ndarray, dt: np.ndarray) -> list[Group]:
@@ -52,17 +52,17 @@ def groups(u: np.ndarray, measured: np.ndarray, weight: np.ndarray, dt: np.ndarr
     turned = [np.moveaxis(np.asarray(array), 1, 0) for array in (u, measured, weight)]
     count, times = turned[1].shape[:2]
     found = []
-    for first in range(0, count, WINDOWS):
-        chosen = slice(first, min(first + WINDOWS, count))
+    for first in range(0, count, WINDOWS_TOGETHER):
+        chosen = slice(first, min(first + WINDOWS_TOGETHER, count))
         cuts = []
         for array in turned:
-            part = _filled(_filled(array[chosen], 0, WINDOWS), 1, -(-times // STEPS) * STEPS)
+            part = _filled(_filled(array[chosen], 0, WINDOWS_TOGETHER), 1, -(-times // STEPS_TOGETHER) * STEPS_TOGETHER)
             if array is turned[2]:
                 part[chosen.stop - first :] = 0.0
                 part[:, times:] = 0.0
-            cuts.append([jnp.asarray(part[:, k : k + STEPS]) for k in range(0, part.shape[1], STEPS)])
+            cuts.append([jnp.asarray(part[:, k : k + STEPS_TOGETHER]) for k in range(0, part.shape[1], STEPS_TOGETHER)])
         pieces = [Piece(*parts) for parts in zip(*cuts, strict=True)]
-        found.append(Group(chosen, jnp.asarray(_filled(dt[chosen], 0, WINDOWS)), pieces))
+        found.append(Group(chosen, jnp.asarray(_filled(dt[chosen], 0, WINDOWS_TOGETHER)), pieces))
     return found
 
 
@@ -72,7 +72,7 @@ def _filled(array: np.ndarray, axis: int, count: int) -> np.ndarray:
 
 
 def courses(form: Form, theta, leaves, x0: np.ndarray, several: list[Group]) -> Iterator[tuple[Group, int, np.ndarray]]:
-    """The positions of every piece `(WINDOWS, STEPS, n)`, with its group and its number in time."""
+    """The positions of every piece `(WINDOWS_TOGETHER, STEPS_TOGETHER, n)`, with its group and its number in time."""
     states = [jnp.asarray(group.filled(x0)) for group in several]
 
     def begun():
@@ -85,14 +85,14 @@ def courses(form: Form, theta, leaves, x0: np.ndarray, several: list[Group]) -> 
 
 
 def rows(form: Form, theta, leaves, x0: np.ndarray, several: list[Group]) -> Iterator[tuple[Group, int, np.ndarray]]:
-    """The rows of every piece `(WINDOWS, STEPS, n, p + 2n + 1)`: slopes in θ and the start, then the residual.
+    """The rows of every piece `(WINDOWS_TOGETHER, STEPS_TOGETHER, n, p + 2n + 1)`: slopes in θ and the start, then the residual.
 
     All are weighted, outliers down to the square root of Huber's weight.
     """
     states = [jnp.asarray(group.filled(x0)) for group in several]
     p, count = theta.shape[0], x0.shape[1]
     first = np.concatenate([np.zeros((count, p)), np.eye(count)], axis=1)  # at first there is the start alone
-    slopes = [jnp.asarray(np.broadcast_to(first, (WINDOWS, *first.shape)))] * len(several)
+    slopes = [jnp.asarray(np.broadcast_to(first, (WINDOWS_TOGETHER, *first.shape)))] * len(several)
 
     def begun():
         for k in range(len(several[0].pieces)):
@@ -170,6 +170,6 @@ def _rows(advance: list[Callable[..., tuple[Array, Array, Array]]], theta, leave
 def _row(q, S, measured, weight) -> Float[Array, "n columns"]:
     """Weighted slopes and residuals; zero without weight, even where a window has left the world."""
     r = weight * (q - measured)
-    root = jnp.sqrt(jnp.minimum(HUBER / jnp.maximum(jnp.abs(r), 1e-300), 1.0))
+    root = jnp.sqrt(jnp.minimum(CLIP_FROM / jnp.maximum(jnp.abs(r), 1e-300), 1.0))
     found = jnp.concatenate([(root * weight)[:, None] * S, (root * r)[:, None]], axis=1)
     return jnp.where(weight[:, None] > 0, found, 0.0)

@@ -18,7 +18,7 @@ from diffnea.identify.problem.least_squares import Eliminated, Normal, Points, P
 from diffnea.identify.problem.residuals import Form
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns, late
-from diffnea.identify.trajectory.segments import HUBER, Group, courses, groups, rows
+from diffnea.identify.trajectory.segments import CLIP_FROM, Group, courses, groups, rows
 
 
 class Shots(NamedTuple):
@@ -81,7 +81,7 @@ class Shooting:
         """The mean Huber loss of all residuals; not finite where a window is not."""
         weight = self.shots.weight
         size = np.where(weight > 0, np.abs(weight * (self.positions(theta, x0) - self.shots.measured)), 0.0)
-        each = np.where(size <= HUBER, size**2, 2 * HUBER * size - HUBER**2)
+        each = np.where(size <= CLIP_FROM, size**2, 2 * CLIP_FROM * size - CLIP_FROM**2)
         return float(np.sum(each) + np.sum(self._held(x0) ** 2)) / self.rows
 
     def sums(self, theta: np.ndarray, x0: np.ndarray) -> Sums:
@@ -95,7 +95,7 @@ class Shooting:
             each = found.reshape(len(found), -1, columns)
             of_windows[group.windows] += (np.swapaxes(each, 1, 2) @ each[:, :, p:])[: _count(group)]
             square = flat[:, -1] ** 2
-            loss += np.sum(np.where(square <= HUBER**2, square, 2 * square - HUBER**2))
+            loss += np.sum(np.where(square <= CLIP_FROM**2, square, 2 * square - CLIP_FROM**2))
         held = self._held(x0)
         parts = Sums(
             loss + np.sum(held**2),
