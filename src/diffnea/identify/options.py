@@ -44,8 +44,6 @@ class SolveOptions:
     insignificant: float = 1e-2
     # So many such steps in a row end a search: the first of them may only be a damped one.
     patience: int = 3
-    # A column is never scaled by less than this share of the largest: rounding must not become a direction.
-    least_scale: float = 1e-6
     # Trajectories are compared of so few joints where a regression leaves more than this share of some joint's torques.
     few_joints: int = 3
     well_explained: float = 0.05
@@ -104,21 +102,15 @@ class TrajectoryOptions:
 
 
 @dataclass(frozen=True)
-class FrictionOptions:
-    """Dry friction before it slips."""
-
-
-@dataclass(frozen=True)
 class DetermineOptions:
     """What the data determine."""
 
     # Cosines of the HAC covariance are slow against the residuals' memory: this many memories in a half wave. Fewer
-    # take correlation for independence, more leave fewer cosines and wider intervals.
+    # take correlation for independence, more leave fewer cosines and wider intervals. Correlations of stationary noise
+    # count up to as many, less and less.
     memories: float = 4.0
     # Cosines at least: fewer make Student's quantile larger than 2.8.
     fewest_cosines: int = 4
-    # Correlations of stationary noise count up to this many memories, less and less.
-    trusted_memories: float = 4.0
     # Pairs of draws that show what noise of positions does to estimates: it is then known to some 10 %.
     noise_pairs: int = 6
     # A quantity is determined when what is not moves it by less than this share of its standard deviation.
@@ -129,9 +121,8 @@ class DetermineOptions:
 class JudgeOptions:
     """The verdict."""
 
-    # Two-sided, of every interval here. More draws would not move a bound by more than a hundredth of its width.
+    # Two-sided, of every interval here.
     confidence: float = 0.95
-    draws: int = 2000
     # Windows are 2 s long: blocks of that length share no samples. Fewer blocks than eight would tell little of chance.
     block_seconds: float = 2.0
     least_blocks: int = 8
@@ -141,8 +132,6 @@ class JudgeOptions:
     # prediction; what is better than a thousandth is rounding of encoders, or a joint that stands still.
     cap: float = 3.0
     floor: float = 1e-3
-    # A roll-out this far off is counted as diverged; the verdict does not depend on it.
-    lost: float = 10.0
     # A black box must not surely explain this share of a joint's torques beyond the model, nor the smaller one where it
     # takes away half or more of what the model leaves. Good fits of real machines are at 0.034 at most and lose a
     # quarter, right simulated ones at 0.006 and lose half at most; wrong ones are at 0.019 or more and lose two thirds.
@@ -182,7 +171,6 @@ class Options:
     problem: ProblemOptions = field(default_factory=ProblemOptions)
     solve: SolveOptions = field(default_factory=SolveOptions)
     trajectory: TrajectoryOptions = field(default_factory=TrajectoryOptions)
-    friction: FrictionOptions = field(default_factory=FrictionOptions)
     determine: DetermineOptions = field(default_factory=DetermineOptions)
     judge: JudgeOptions = field(default_factory=JudgeOptions)
     servo: ServoOptions = field(default_factory=ServoOptions)

@@ -139,7 +139,7 @@ def uncertainty(
         meat, degrees = _slow(scores, sample, segment, found.memory, options)
     # The fit takes up part of the noise: what is left is smaller than what was there.
     taken = found.effective_samples / max(found.effective_samples - count, 1.0)
-    reach = options.trusted_memories * found.memory if found.memory > 1 else 1.0
+    reach = options.memories * found.memory if found.memory > 1 else 1.0
     steady = _stationary(orthogonal, noisy, joint, sample, segment, reach)
     slow, steady = (back @ each @ back.T for each in (meat * taken, steady))
     return Uncertainty(slow, steady, degrees, back)

@@ -13,13 +13,19 @@ from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain,
 from diffnea.actuators.base import Resistance
 from diffnea.batches import batched
 from diffnea.formats import Curve, Servo
-from diffnea.identify.io.servo_export import exported_servos, lacking_servo, sampling_period, with_usual_load
+from diffnea.identify.io.servo_export import (
+    EXPORT_STATES,
+    exported_servos,
+    lacking_servo,
+    sampling_period,
+    with_usual_load,
+)
 from diffnea.identify.judge.held_out import HeldOut
 from diffnea.models import Model
 from diffnea.robot import Robot
 
-# So many measured states say which speeds count; below this share of the highest a joint is at rest.
-EXPORT_STATES, AT_REST = 512, 0.02
+# Below this share of the highest speed a joint is at rest.
+AT_REST = 0.02
 # Friction that a straight line meets to this share is one; what it misses by more is said.
 STRAIGHT, NOTABLE = 1e-9, 1e-3
 

@@ -10,12 +10,12 @@ from jaxtyping import Array, Float
 from diffnea import dynamics
 from diffnea.batches import batched
 from diffnea.formats import Servo
-from diffnea.identify.io.robot_export import EXPORT_STATES
 from diffnea.identify.judge.held_out import HeldOut
 from diffnea.models import Model
 from diffnea.robot import Robot
 
-# States of the data kept back that say how large a load is usual.
+# So many states of the data kept back say which speeds count and how large a load is usual.
+EXPORT_STATES = 512
 # Play that a prediction could see, in rad or m.
 NOTABLE_PLAY = 1e-4
 

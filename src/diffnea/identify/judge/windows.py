@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from diffnea.actuators import Combined, Delay, Ideal, combine
-from diffnea.identify.options import JudgeOptions
 from diffnea.identify.problem.tracks import SAME_RATE, Track
 from diffnea.models import AbstractModel, Model
 from diffnea.simulate import rollout
@@ -18,8 +17,8 @@ STRIDE = 0.25  # seconds between the starts of windows
 MOST_WINDOWS = 128
 # Steps of all windows together: fast recordings have long windows, and fewer of them tell as much.
 MOST_STEPS = 256_000
-# Recordings whose rates differ by less than this share are rolled out together, at the rate of the first.
-OPTIONS = JudgeOptions()
+# A roll-out this many spreads off is counted as diverged; no verdict depends on it.
+DIVERGED = 10.0
 
 
 @dataclass(frozen=True)
@@ -146,9 +145,9 @@ class Prediction:
         bad = self.worst() > share
         return np.where(bad.max(axis=1), bad.argmax(axis=1), bad.shape[1] - 1) * self.cut.dt
 
-    def lost(self, options: JudgeOptions = OPTIONS) -> Bool[np.ndarray, " window"]:
+    def lost(self) -> Bool[np.ndarray, " window"]:
         """Which windows are no prediction any more."""
-        return ~self.finite | (self.worst().max(axis=1) > options.lost)
+        return ~self.finite | (self.worst().max(axis=1) > DIVERGED)
 
 
 def window_errors(positions: np.ndarray, cut: Windows, horizon: float) -> Float[np.ndarray, "window n"]:

@@ -18,6 +18,8 @@ from diffnea.identify.solve.solution import Solution, status_of
 
 # A direction whose eigenvalue is below this share of the largest is not determined: it is rounding.
 RANK_TOLERANCE = 1e-14
+# A column is never scaled by less than this share of the largest: rounding must not become a direction.
+LEAST_SCALE = 1e-6
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-14, 1e8
 # Near a minimum, where a search goes on: directions that are known little would not move under more.
 WARM_DAMPING = 1e-9
@@ -124,7 +126,7 @@ class _State:
         if self.eigen is None:  # a trial that failed changes only the damping
             unit = 1.0 if self.unit is None else self.unit
             sizes = self.scale * unit
-            D = np.maximum(sizes, self.options.least_scale * sizes.max(1, keepdims=True)) / unit
+            D = np.maximum(sizes, LEAST_SCALE * sizes.max(1, keepdims=True)) / unit
             D = np.where(D > 0, D, 1.0)
             matrix = np.where(usable[:, None, None], normal.matrix / (D[:, :, None] * D[:, None, :]), 0.0)
             values, vectors = np.linalg.eigh(matrix)

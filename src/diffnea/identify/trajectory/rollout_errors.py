@@ -8,13 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.judge.windows import HORIZONS, Windows, predict, samples, window_errors, windows
-from diffnea.identify.options import JudgeOptions
+from diffnea.identify.judge.windows import DIVERGED, HORIZONS, Windows, predict, samples, window_errors, windows
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
-
-# A window counts as lost at this many spreads.
-LOST = JudgeOptions().lost
 
 
 @dataclass(frozen=True)
@@ -39,7 +35,7 @@ class RolloutErrors:
             positions = np.where(finite[:, None, None], positions, np.inf)
             reached = [h for h in HORIZONS if samples(h, each.dt) < each.u.shape[1]] or [each.u.shape[1] * each.dt]
             errors = np.stack([window_errors(positions, each, h) for h in reached]) / self.spread
-            found.append(np.mean(np.log(np.hypot(np.minimum(errors, LOST), self._noise)), axis=(0, 2)))
+            found.append(np.mean(np.log(np.hypot(np.minimum(errors, DIVERGED), self._noise)), axis=(0, 2)))
         return np.concatenate(found)
 
     @property

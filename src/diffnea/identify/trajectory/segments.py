@@ -85,7 +85,7 @@ def courses(form: Form, theta, leaves, x0: np.ndarray, several: list[Group]) -> 
 
 
 def rows(form: Form, theta, leaves, x0: np.ndarray, several: list[Group]) -> Iterator[tuple[Group, int, np.ndarray]]:
-    """The rows of every piece `(WINDOWS_TOGETHER, STEPS_TOGETHER, n, p + 2n + 1)`: slopes in θ and the start, then the residual.
+    """The rows of every piece `(WINDOWS_TOGETHER, STEPS_TOGETHER, n, p + 2n + 1)`: slopes in θ and start, residuals.
 
     All are weighted, outliers down to the square root of Huber's weight.
     """
