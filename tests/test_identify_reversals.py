@@ -8,8 +8,9 @@ import numpy as np
 import diffnea as dn
 from diffnea import actuators
 from diffnea.identify.options import ProblemOptions
+from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Split, equations, split
+from diffnea.identify.problem.tracks import Split, split
 
 DT = 0.004
 OPTIONS = ProblemOptions()

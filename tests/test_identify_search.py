@@ -9,7 +9,8 @@ import numpy as np
 from diffnea import systems
 from diffnea.actuators import Stribeck
 from diffnea.identify.options import SolveOptions
-from diffnea.identify.problem.tracks import batch, equations, split
+from diffnea.identify.problem.equations import batch, equations
+from diffnea.identify.problem.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_race
 from diffnea.identify.solve.solution import Solution, status_of

@@ -14,8 +14,9 @@ from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Identifiability
 from diffnea.identify.determine.findings import linearised
 from diffnea.identify.precision import double_precision
+from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.linearised import Linearised
-from diffnea.identify.problem.tracks import Track, equations, split
+from diffnea.identify.problem.tracks import Track, split
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.recordings import Recording

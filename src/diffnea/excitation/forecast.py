@@ -17,10 +17,11 @@ from diffnea.identify.determine.findings import linearised
 from diffnea.identify.notes import note
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.precision import double_precision
+from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.residuals import problem
 from diffnea.identify.problem.rows import Rows
-from diffnea.identify.problem.tracks import Data, Track, equations, split
+from diffnea.identify.problem.tracks import Data, Track, split
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.solve.choice import Choice

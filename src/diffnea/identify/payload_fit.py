@@ -18,12 +18,13 @@ from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.verdict import judge
 from diffnea.identify.notes import note
 from diffnea.identify.payload import Estimate, Payload
+from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.noise import correlation_time
 from diffnea.identify.problem.preparation_notes import about_data
 from diffnea.identify.problem.residuals import residuals
 from diffnea.identify.problem.reversals import without_reversals
 from diffnea.identify.problem.rows import Rows, through
-from diffnea.identify.problem.tracks import Split, equations, spread_of
+from diffnea.identify.problem.tracks import Split, spread_of
 from diffnea.identify.problem.unknowns import late, unknowns
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request

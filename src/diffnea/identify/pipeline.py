@@ -18,13 +18,14 @@ from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.hints import hints
 from diffnea.identify.judge.verdict import ACCEPTED, another_robot, judge
 from diffnea.identify.notes import Note, note
+from diffnea.identify.problem.equations import batch, equations
 from diffnea.identify.problem.goals import are_goals, followed
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.preparation_notes import about_data, still_joints
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Split, at_instants, batch, equations, spread_of
+from diffnea.identify.problem.tracks import Split, at_instants, spread_of
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage

@@ -9,9 +9,10 @@ from jaxtyping import Array, Float, Int
 
 from diffnea.batches import gravity_torque, mass_matrix
 from diffnea.identify.judge.windows import without_delay
+from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.rows import Rows, through
 from diffnea.identify.problem.torque_balance import torques
-from diffnea.identify.problem.tracks import Track, equations
+from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 from diffnea.simulate.delay import weights
 

@@ -9,8 +9,9 @@ from diffnea.actuators import AbstractActuator, for_robot
 from diffnea.files import Json
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import Options, SolveOptions
+from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Split, equations
+from diffnea.identify.problem.tracks import Split
 from diffnea.identify.solve.columns import columns, coupled_row
 from diffnea.identify.solve.part_search import MOST_DELAY, PartsFound, search
 from diffnea.models import Model

@@ -15,9 +15,10 @@ from jaxtyping import Array, Float
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
 from diffnea.batches import inertial_parameters, regressor
+from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.rows import Rows, through
-from diffnea.identify.problem.tracks import Track, equations
+from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 from diffnea.robot import Robot
 from diffnea.spatial import Inertia
