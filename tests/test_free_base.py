@@ -340,7 +340,7 @@ def test_a_urdf_is_set_free_by_base(tmp_path):
 
 
 def test_what_cannot_be_done_yet_is_refused_in_one_line(flyer, tmp_path):
-    for attempt in (lambda: dn.fit(flyer, []), lambda: dn.make_env(flyer), lambda: dn.Model(flyer, "servo")):
+    for attempt in (lambda: dn.make_env(flyer), lambda: dn.Model(flyer, "servo")):
         with pytest.raises(DiffneaError, match='joint "a" of robot "robot" is free; revolute') as caught:
             attempt()
         assert "\n" not in str(caught.value)

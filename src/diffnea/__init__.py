@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from diffnea.models import FeedForward, Model
     from diffnea.orders import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
     from diffnea.recordings import (
+        BaseMotion,
         Recording,
         RecordingError,
         Samples,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 __version__ = _version("diffnea")
 __all__ = [
+    "BaseMotion",
     "DiffneaError",
     "Energy",
     "FeedForward",
@@ -94,6 +96,7 @@ __all__ = [
 ]
 # Where each name is at home.
 _HOMES = {
+    "BaseMotion": "recordings",
     "DiffneaError": "errors",
     "Energy": "dynamics",
     "FeedForward": "models",

@@ -26,7 +26,7 @@ class Fit(FitArguments):
         inputs.double_precision()
         outputs.check_folder(self.out)
         began = time.perf_counter()
-        begun = inputs.read_start(self.robot, self.lock)
+        begun = inputs.read_start(self.robot, self.lock, free=True)
         robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
         test = inputs.read_recordings(self.test, robot, self.columns, self.measured, self.goals) if self.test else None
@@ -74,7 +74,7 @@ class Fit(FitArguments):
             "out": self.out,
             "robot": self.robot,
             "joints": list(robot.joint_names),
-            "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
+            "sliding": [robot.tree.kinds[link] == "prismatic" for link in robot.joint_links],
             "recordings": recordings,
             "samples": samples,
             "actuator": fit.config["actuator"],

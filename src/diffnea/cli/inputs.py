@@ -63,11 +63,12 @@ class Start:
     actuator: AbstractActuator | None = None
 
 
-def read_start(name: str, lock: Sequence[str] = ()) -> Start:
-    """A robot as `read_robot` finds it, or the fit in a folder."""
+def read_start(name: str, lock: Sequence[str] = (), free: bool = False) -> Start:
+    """A robot as `read_robot` finds it, or the fit in a folder; `free`: whether its base may be."""
     if not Path(name).is_dir():
         robot = read_robot(name, lock=lock)
-        require_single(robot, name)
+        if not free or robot.base == "fixed":
+            require_single(robot, name)
         return Start(robot)
     if lock:
         raise ValueError(f"{name}: is a fit, and its joints are locked as they were; leave --lock out")

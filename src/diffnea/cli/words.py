@@ -48,6 +48,11 @@ def notes(said: Sequence[str], codes: Sequence[str]) -> list[str]:
 def errors(result: dict[str, Any]) -> list[str]:
     """Median errors of predictions on data not fitted, joint by joint, beside those of the start."""
     fit, start = result["metrics"]["fit"], result["metrics"]["start"]
+    if not fit["horizons"] and fit["nmse"] is None:
+        left = [
+            f"{(sum(side['torque_joints']) / max(len(side['torque_joints']), 1)) ** 0.5:.2%}" for side in (fit, start)
+        ]
+        return [f"equations of motion, on data not fitted: {left[0]} of their terms is left, of the start {left[1]}"]
     if not fit["horizons"]:
         return [f"accelerations not fitted: nMSE {fit['nmse']:.3g}, of the start {start['nmse']:.3g}"]
     rows = [["", *(f"after {horizon:g} s" for horizon in fit["horizons"])]]

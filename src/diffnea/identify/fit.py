@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.actuators import AbstractActuator
+from diffnea.identify.floating_fit import FloatingPlan
 from diffnea.identify.options import Options
 from diffnea.identify.payload_fit import fit_payload
 from diffnea.identify.pipeline import Plan
@@ -93,8 +94,15 @@ def fit(
             known=dict(known or {}),
             options=options or Options(),
         )
-        found = fit_payload(request, earlier) if named and PAYLOAD in named else Plan(request).run()
+        found = _run(request, earlier)
     return found if is_double() else _single(found)
+
+
+def _run(request: Request, earlier: Fit | None) -> Fit:
+    """By the way that suits the robot and what is learned."""
+    if isinstance(request.given, Robot) and not request.given.tree.simple:
+        return FloatingPlan(request, request.given).run()
+    return fit_payload(request, earlier) if request.learn and PAYLOAD in request.learn else Plan(request).run()
 
 
 def _single(found: Fit) -> Fit:
@@ -122,5 +130,5 @@ def _check_kind(robot: object, method: str, loss: str) -> None:
             raise ValueError(f"fit: a network has no inverse dynamics for {what}; use acceleration or trajectory")
     elif not isinstance(robot, Robot):
         raise TypeError(f"fit: robot is a {type(robot).__name__}; give a Robot, an earlier Fit or a FeedForward")
-    else:
+    elif robot.tree.simple:
         require_single(robot, "fit")

@@ -115,6 +115,9 @@ SENTENCES: dict[str, str] = {
     "motions, would tell kp itself",
     "servo-lag": "delay and lag are known together better than each alone: {text}; a log of steps at a higher rate "
     "tells them apart",
+    # A free base.
+    "imu-mounting": "the accelerometer is off what it says by a bias of {bias:.2g} m/s², a turn of {turn:.2g} rad and "
+    "{place:.2g} mm in place, as far as the data tell; this was learned with the rest",
     # The verdict. Ratios are geometric means over windows kept back; bounds hold with a probability of 97.5 %.
     "not-finite": "predictions on the held-out data are not finite",
     "against-start": "error of {what}: {ratio:.3g} × the initial model's (below {bound:.3g}; "

@@ -37,9 +37,9 @@ class Quantity(NamedTuple):
 def physical(robot: Robot) -> list[Quantity]:
     """Each link's mass, centre of mass and inertia about it (link's axes); each joint's placement and armature."""
     names = [(f"{link} {name}", unit) for link in robot.link_names for name, unit in _OF_LINK]
-    names += [(f"{joint} {name}", unit) for joint in robot.joint_names for name, unit in _OF_JOINT]
+    names += [(f"{joint} {name}", unit) for joint in robot.tree.joint_names for name, unit in _OF_JOINT]
     units = np.where(robot.tree.revolute, "kg·m²", "kg")
-    names += [(f"{joint} armature", str(unit)) for joint, unit in zip(robot.joint_names, units, strict=True)]
+    names += [(f"{joint} armature", str(unit)) for joint, unit in zip(robot.tree.joint_names, units, strict=True)]
     values = np.asarray(physical_values(robot)).tolist()
     return [Quantity(name, unit, value) for (name, unit), value in zip(names, values, strict=True)]
 

@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 
 from diffnea.parameters.inertia import FORMS
 from diffnea.parameters.virtual import Decoded, VirtualRobot
+from diffnea.robot import SEVERAL
 
 LEARNABLE = ("inertia", "kinematics", "armature", "calibration")
 _OF_JOINTS = LEARNABLE[1:]
@@ -34,7 +35,8 @@ def learnable(
         if chosen is not None and not parts & set(learn):
             raise ValueError(f"{what} are named, but learn has no {' or '.join(sorted(parts))}")
     tree = virtual.own.tree
-    rows = {part: _chosen(part in learn, joints, tree.joint_names, "joints") for part in _OF_JOINTS}
+    moves = np.array([kind not in SEVERAL for kind in tree.kinds], bool)  # free links and balls have no rotor, no zero
+    rows = {part: moves & _chosen(part in learn, joints, tree.joint_names, "joints") for part in _OF_JOINTS}
     rows["inertia"] = _chosen("inertia" in learn, links, tree.link_names, "links")
     decoded = Decoded(**{part: tuple(row.tolist()) for part, row in rows.items()})
     blank = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), bool), replace(virtual, decoded=decoded))

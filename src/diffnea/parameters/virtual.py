@@ -76,7 +76,7 @@ def encode(
     """
     if inertia not in FORMS:
         raise ValueError(f'inertia is "{inertia}"; use {" or ".join(FORMS)}')
-    dtype, count = robot.inertia.mass.dtype, robot.num_joints
+    dtype, count = robot.inertia.mass.dtype, robot.num_links
     eps = float(np.finfo(dtype).eps)
     own, fixed = _apart(robot, carried)
     rows = [_numbers(robot, i, inertia, body, eps) for i, body in enumerate(bodies(own, nearest))]
@@ -123,7 +123,7 @@ def _numbers(robot: Robot, i: int, form: str, body: Any, eps: float) -> np.ndarr
 def _steps(robot: Robot) -> np.ndarray:
     """Translations of the placements, all within the limit."""
     steps = np.asarray(robot.placement.translation, float)
-    for name, step in zip(robot.joint_names, steps, strict=True):
+    for name, step in zip(robot.tree.joint_names, steps, strict=True):
         if not bounds.within(step, bounds.LENGTH):
             found = f"its translation is {step.tolist()}"
             raise ValueError(f'robot "{robot.name}": joint "{name}": {found}; use at most 1e+09 m')
@@ -133,7 +133,7 @@ def _steps(robot: Robot) -> np.ndarray:
 def _rotors(robot: Robot, mass: float, length: float) -> tuple[np.ndarray, np.ndarray]:
     """Softplus numbers of the armatures, and their scales: the file's own, since gears make rotors of any size."""
     armature = np.asarray(robot.armature, float)
-    for name, rotor in zip(robot.joint_names, armature, strict=True):
+    for name, rotor in zip(robot.tree.joint_names, armature, strict=True):
         if not 0 <= rotor < np.inf:
             raise ValueError(f'robot "{robot.name}": joint "{name}": its armature is {rotor:g}; use 0 or more')
     typical = _ROTOR * mass * np.where(robot.tree.revolute, length**2, 1.0)

@@ -1,6 +1,7 @@
 """Recordings: read from logs, checked, resampled, differentiated and diagnosed."""
 
 from diffnea.recordings import public
+from diffnea.recordings.base_motion import BaseMotion
 from diffnea.recordings.diagnose import Diagnosis, Excitation, Sampling, Saturation, diagnose
 from diffnea.recordings.differentiate import JointSmoothing, Smoothed, differentiate, prepare, smooth
 from diffnea.recordings.input_delay import Delay, input_delays

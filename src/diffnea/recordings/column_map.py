@@ -16,6 +16,11 @@ TOML, or the same as a dict:
     sign = -1
     offset = 0.1                                 # added to q, rad or m, after everything else
 
+    [base]                                       # of a free base
+    columns = { "base.x" = "pose_x" }            # our names of its columns, and the log's
+    imu_position = [0.02, 0, 0.04]               # of the inertial sensor in the base's frame, m
+    imu_quaternion = [1, 0, 0, 0]                # w x y z
+
 A list of columns is summed, for joints that share motors.
 """
 
@@ -27,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from diffnea import files
+from diffnea.recordings.base_columns import KEYS as BASE_KEYS
 from diffnea.recordings.recording import INPUT_KINDS, RecordingError
 from diffnea.recordings.table import NAMED
 from diffnea.recordings.units import read_calibration
@@ -35,7 +41,7 @@ LARGEST = 1 << 22  # bytes of a column map
 
 MAP_KEYS = (
     *("time", "rate", "units", "repair", "measured", "joints", "topic", "command_topic", "episode"),
-    *("input", "names", "calibration", "goal_time", "goals_from_start"),
+    *("input", "names", "calibration", "goal_time", "goals_from_start", "base"),
 )
 JOINT_KEYS = (*NAMED, "sign", "gear", "offset")
 TERM_KEYS = ("column", "unit", "scale", "sign", "gear", "offset")
@@ -58,6 +64,7 @@ def read_map(columns: Mapping[str, Any] | str | os.PathLike[str] | None) -> dict
         if not isinstance(table.get(key, False), bool):
             raise RecordingError(f"{where}: {key} is {table[key]!r}; use true or false")
     _check_joints(table, where)
+    _check_base(table.get("base", {}), where)
     check_keys(table.get("units", {}), ("time", *NAMED), f"{where}: units")
     names = table.get("names", [])
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
@@ -72,6 +79,18 @@ def _check_joints(table: Mapping[str, Any], where: str) -> None:
         if not isinstance(entry, Mapping):
             raise RecordingError(f"{where}: joints.{joint} is {entry!r}; give a table with q, u, …")
         check_keys(entry, JOINT_KEYS, f"{where}: joints.{joint}")
+
+
+def _check_base(base: Any, where: str) -> None:
+    if not isinstance(base, Mapping) or not isinstance(base.get("columns", {}), Mapping):
+        raise RecordingError(f"{where}: base is {base!r}; give a table [base] with columns, imu_position, …")
+    check_keys(base, BASE_KEYS, f"{where}: base")
+    for key, count in (("imu_position", 3), ("imu_quaternion", 4)):
+        given = base.get(key, [0.0] * count)
+        if not isinstance(given, (list, tuple)) or len(given) != count:
+            raise RecordingError(f"{where}: base.{key} is {given!r}; give {count} numbers")
+        for value in given:
+            number(value, f"{where}: base.{key}")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """Columns of a log → signals of joints: by the column map where it says, by their names otherwise."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
+from diffnea.recordings.base_columns import base_sources
 from diffnea.recordings.column_map import TERM_KEYS, check_keys, number
 from diffnea.recordings.recording import SIGNALS, InputKind, RecordingError
 from diffnea.recordings.table import NAMED, Table, renamed
@@ -46,11 +47,14 @@ class Layout:
     unused: tuple[str, ...] = ()
     input_kind: InputKind = "command"
     goal_time: Signal | None = None
+    base: Mapping[str, str] = field(default_factory=dict)  # the log's columns of a free base, by our names
 
     @property
     def columns(self) -> list[str]:
         """All columns that have to be read."""
-        return _columns([*self.signals.values(), self.time, self.goal_time])
+        return list(
+            dict.fromkeys([*_columns([*self.signals.values(), self.time, self.goal_time]), *self.base.values()])
+        )
 
     @property
     def goal_columns(self) -> list[str]:
@@ -75,7 +79,7 @@ def lay_out(
     `limits`, by joint, are what LeRobot's normalised positions are shares of where there is no calibration.
     """
     mapped = column_map.get("joints", {})
-    joints = tuple(robot_joints) if robot_joints is not None else _joints_of(table, mapped)
+    joints = tuple(robot_joints) if robot_joints is not None else _joints_of(table, column_map)
     strange = [name for name in mapped if name not in joints]
     if strange:
         raise RecordingError(
@@ -96,7 +100,8 @@ def lay_out(
     rate = column_map.get("rate")
     time = None if rate is not None else _time("time", column_map.get("time", "time"), units, table)
     goal_time = _goal_time(column_map, units, table) if source == "goal" else None
-    layout = Layout(joints, signals, time, None if rate is None else number(rate, "rate"), (), kind, goal_time)
+    base = base_sources(table.names, column_map)
+    layout = Layout(joints, signals, time, None if rate is None else number(rate, "rate"), (), kind, goal_time, base)
     used = set(layout.columns)
     unused = tuple(n for n in table.names if n not in used and n.partition(".")[0] in NAMED and "." in n)
     return replace(layout, unused=unused)
@@ -129,13 +134,14 @@ def by_names(table: Table, column_map: Mapping[str, Any], robot_joints: Sequence
     return table
 
 
-def _joints_of(table: Table, mapped: Mapping[str, Any]) -> tuple[str, ...]:
-    """Joints in the order of the log, where no robot says which."""
+def _joints_of(table: Table, column_map: Mapping[str, Any]) -> tuple[str, ...]:
+    """Joints in the order of the log, where no robot says which; a free base may have none."""
+    mapped = column_map.get("joints", {})
     if mapped:
         return tuple(mapped)
     named = tuple(name[2:] for name in table.names if name.startswith("q."))
     numbered = tuple(name for name in table.names if name.startswith("q[")) if not named else ()
-    if not named and not numbered:
+    if not named and not numbered and not base_sources(table.names, column_map):
         raise RecordingError(
             f'no column "q.<joint>" (found {_some(table.names)}); name the columns so, or give a column map'
         )

@@ -11,6 +11,7 @@ import numpy as np
 
 from diffnea import files
 from diffnea.recordings import array_files, bam_logs, csv_file, lerobot, parquet_files, ros_bags, sage_logs, torch_files
+from diffnea.recordings.base_columns import base_columns, base_motion
 from diffnea.recordings.column_map import read_map
 from diffnea.recordings.columns import Layout, by_names, lay_out
 from diffnea.recordings.goal_times import held_at
@@ -71,12 +72,14 @@ def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
     signals = {named[key]: getattr(recording, key) for key in SIGNALS if getattr(recording, key) is not None}
     data = io.BytesIO()
     if path.suffix == ".npz":
-        np.savez(data, time=recording.time, joint_names=np.array(names), **signals)
+        base: dict[str, Any] = base_columns(recording.base)
+        np.savez(data, time=recording.time, joint_names=np.array(names, dtype=str), **signals, **base)
     elif path.suffix == ".csv":
         columns = {"time": recording.time}
         for key, values in signals.items():
             kept = [k for k in range(len(names)) if key not in ("u", "goal") or recording.driven[k]]
             columns |= {f"{key}.{names[k]}": values[:, k] for k in kept}
+        columns |= base_columns(recording.base)
         table = np.column_stack([column.astype(float) for column in columns.values()])
         np.savetxt(data, table, fmt="%.17g", delimiter=",", header=",".join(columns), comments="")
     else:
@@ -122,6 +125,7 @@ def _limits(robot: Robot | None) -> dict[str, tuple[float, float]]:
     if robot is None:
         return {}
     ends = np.asarray(robot.limits.lower, float), np.asarray(robot.limits.upper, float)
+    ends = [each[robot.joint_links] for each in ends]
     return {name: (float(low), float(high)) for name, low, high in zip(robot.joint_names, *ends, strict=True)}
 
 
@@ -138,6 +142,7 @@ def _recording(
     _one_length({name: values for name, values in columns.items() if name not in of_goals})
     _one_length({name: columns[name] for name in of_goals})
     count = next(len(values) for name, values in columns.items() if name not in of_goals)
+    base = {ours: np.asarray(columns[theirs], float) for ours, theirs in layout.base.items()}
     time = np.arange(count) / (layout.rate or 1.0) if layout.time is None else layout.time.value(columns)
     signals = _stack(layout, columns, count)
     notes = list(table.notes)
@@ -147,7 +152,7 @@ def _recording(
         time, signals, note = held_at(time, signals, layout.goal_time.value(columns))
         notes += note
     if column_map.get("repair", False):
-        time, signals, note = _repair(time, signals)
+        time, signals, base, note = _repair(time, signals, base)
         notes += note
     if column_map.get("goals_from_start", False):
         signals["u"] = _from_start(signals, layout)
@@ -157,7 +162,7 @@ def _recording(
     try:
         described: dict[str, Any] = {"joint_names": layout.joints, "driven": driven, "name": name, "notes": notes}
         described["input_kind"] = layout.input_kind
-        recording = Recording(time=time, **signals, **described)
+        recording = Recording(time=time, **signals, **described, base=base_motion(base, column_map))
         return as_held(recording) if column_map.get("measured", False) else recording
     except RecordingError as error:
         text = str(error).removeprefix(f"Recording {name!r}: ")
@@ -192,18 +197,24 @@ def _stack(layout: Layout, columns: Mapping[str, np.ndarray], count: int) -> dic
             stacked[key] = None
         else:
             size = len(columns[layout.goal_columns[0]]) if key == "u" and layout.goal_time else count
-            stacked[key] = np.column_stack([np.zeros(size) if s is None else s.value(columns) for s in found])
+            parts = [np.zeros(size) if signal is None else signal.value(columns) for signal in found]
+            stacked[key] = np.column_stack(parts) if parts else np.zeros((size, 0))
     return stacked
 
 
-def _repair(time: np.ndarray, signals: dict[str, Any]) -> tuple[np.ndarray, dict, list[str]]:
+def _repair(
+    time: np.ndarray, signals: dict[str, Any], base: dict[str, np.ndarray]
+) -> tuple[np.ndarray, dict, dict, list[str]]:
     """Leave out rows that are not numbers, or whose time is not later than all before."""
     good = np.isfinite(time)
     for values in signals.values():
         good &= True if values is None else np.isfinite(values).all(1)
+    for values in base.values():
+        good &= np.isfinite(values)
     latest = np.maximum.accumulate(np.where(good, time, -np.inf))
     late = np.concatenate([[True], time[1:] > latest[:-1]])
     kept = good & late
     note = f"{int((~good).sum())} rows that are no numbers and {int((good & ~late).sum())} out of order left out"
     signals = {key: None if values is None else values[kept] for key, values in signals.items()}
-    return time[kept], signals, [] if kept.all() else [note]
+    base = {name: values[kept] for name, values in base.items()}
+    return time[kept], signals, base, [] if kept.all() else [note]

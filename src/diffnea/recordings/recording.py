@@ -10,16 +10,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from diffnea.errors import DiffneaError
+from diffnea.recordings.base_motion import BaseMotion, joined
+from diffnea.recordings.error import RecordingError as RecordingError
 
 SIGNALS = ("q", "qd", "qdd", "u")
 # What an input is: a command (torque, force, voltage, duty), or the position goal of a servo, in units of q.
 InputKind = Literal["command", "goal"]
 INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
-
-
-class RecordingError(DiffneaError):
-    """A recording that cannot be used: one line with where, what was found and what is accepted."""
 
 
 class Recording(eqx.Module):
@@ -29,7 +26,8 @@ class Recording(eqx.Module):
     those whose input is ever other than zero. `notes` says in words what was done to the data on the way, `unwrapped`
     counts the jumps of a whole turn that were taken out of each joint. `measured`: the inputs were measured at each
     sample, and `u` has what acts between two (`as_held`). `input_kind` says what `u` is: "command", a torque or
-    voltage, or "goal", the position that a servo is told to go to, in rad or m.
+    voltage, or "goal", the position that a servo is told to go to, in rad or m. `base`: of a robot with a free base,
+    what was measured of that (`BaseMotion`); `q` and `u` are of its joints alone, and may have no column then.
     """
 
     time: Float[np.ndarray, " time"]
@@ -44,6 +42,7 @@ class Recording(eqx.Module):
     unwrapped: tuple[int, ...] = eqx.field(static=True)
     measured: bool = eqx.field(static=True)
     input_kind: InputKind = eqx.field(static=True)
+    base: BaseMotion | None
 
     def __init__(
         self,
@@ -59,11 +58,12 @@ class Recording(eqx.Module):
         unwrapped: Sequence[int] | np.ndarray | None = None,
         measured: bool = False,
         input_kind: str = "command",
+        base: BaseMotion | None = None,
     ):
         where = f"Recording {name!r}" if name else "Recording"
-        self.q = _matrix(q, "q", where)
+        self.q = _matrix(q, "q", where, without_joints=base is not None)
         self.time = _stamps(time, len(self.q), where)
-        signals = _signals(where, self.q, u=u, qd=qd, qdd=qdd)
+        signals = _signals(where, self.q, base is not None, u=u, qd=qd, qdd=qdd)
         self.u = np.zeros_like(self.q) if signals["u"] is None else signals["u"]
         self.qd, self.qdd = signals["qd"], signals["qdd"]
         self.joint_names = _names(joint_names, self.q.shape[1], where)
@@ -71,6 +71,7 @@ class Recording(eqx.Module):
         self.name, self.notes, self.measured = name, tuple(notes), bool(measured)
         self.input_kind = _input_kind(input_kind, self.measured, where)
         self.unwrapped = (0,) * self.num_joints if unwrapped is None else tuple(int(count) for count in unwrapped)
+        self.base = _base(base, len(self.q), where)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -80,7 +81,7 @@ class Recording(eqx.Module):
         if not isinstance(samples, slice):
             raise TypeError(f"Recording: indexed by {samples!r}; use a slice of samples, or between(start, stop)")
         rows = {key: value if value is None else value[samples] for key, value in self._arrays().items()}
-        return self.replace(**rows)
+        return self.replace(**rows, base=None if self.base is None else self.base.take(samples))
 
     def between(self, start: float | int, stop: float | int) -> "Recording":
         """The samples with `start <= time < stop`, in seconds of the recording's own clock."""
@@ -96,7 +97,7 @@ class Recording(eqx.Module):
         """The same recording with some fields changed, checked again."""
         fields = {**self._arrays(), "joint_names": self.joint_names, "driven": self.driven, "name": self.name}
         fields |= {"notes": self.notes, "unwrapped": self.unwrapped, "measured": self.measured}
-        fields |= {"input_kind": self.input_kind}
+        fields |= {"input_kind": self.input_kind, "base": self.base}
         return Recording(**{**fields, **changes})
 
     def _arrays(self) -> dict[str, np.ndarray | None]:
@@ -147,7 +148,7 @@ class Samples(eqx.Module):
         name: str | None = None,
     ):
         self.q = _matrix(q, "q", "Samples")
-        signals = _signals("Samples", self.q, u=u, qd=qd, qdd=qdd)
+        signals = _signals("Samples", self.q, False, u=u, qd=qd, qdd=qdd)
         if signals["qd"] is None or signals["qdd"] is None:
             raise RecordingError("Samples: qd or qdd is missing; give both, or a Recording to differentiate")
         self.qd, self.qdd = signals["qd"], signals["qdd"]
@@ -215,7 +216,8 @@ def concatenate(recordings: Sequence[Recording]) -> Recording:
     driven = np.any([item.driven for item in several], axis=0)
     unwrapped = np.sum([item.unwrapped for item in several], axis=0)
     measured = all(item.measured for item in several)
-    return several[0].replace(**arrays, driven=driven, notes=notes, unwrapped=unwrapped, measured=measured)
+    said = {"driven": driven, "notes": notes, "unwrapped": unwrapped, "measured": measured}
+    return several[0].replace(**arrays, **said, base=joined([item.base for item in several]))
 
 
 # Checks ----------------------------------------------------------------------------------------------------------
@@ -232,8 +234,18 @@ def _floats(values: Any, what: str, where: str) -> np.ndarray:
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
 
-def _matrix(values: Any, what: str, where: str) -> np.ndarray:
+def _base(base: Any, count: int, where: str) -> BaseMotion | None:
+    if base is not None and not isinstance(base, BaseMotion):
+        raise RecordingError(f"{where}: base is a {type(base).__name__}; give a BaseMotion")
+    if base is not None:
+        base.check(count, where)
+    return base
+
+
+def _matrix(values: Any, what: str, where: str, without_joints: bool = False) -> np.ndarray:
     array = _floats(values, what, where)
+    if array.ndim == 2 and array.shape[0] and not array.shape[1] and without_joints:
+        return array
     if array.ndim != 2 or array.shape[0] == 0 or array.shape[1] == 0:
         raise RecordingError(f"{where}: {what} has shape {array.shape}; give (samples, joints), at least one of each")
     _check_finite(array, what, where)
@@ -265,10 +277,10 @@ def _stamps(values: Any, count: int, where: str) -> np.ndarray:
     return time
 
 
-def _signals(where: str, q: np.ndarray, **signals: Any) -> dict[str, Any]:
+def _signals(where: str, q: np.ndarray, without_joints: bool, **signals: Any) -> dict[str, Any]:
     checked = {}
     for key, values in signals.items():
-        checked[key] = None if values is None else _matrix(values, key, where)
+        checked[key] = None if values is None else _matrix(values, key, where, without_joints)
         if checked[key] is not None and checked[key].shape != q.shape:
             raise RecordingError(f"{where}: {key} has shape {checked[key].shape}, q has {q.shape}; give both the same")
     return checked

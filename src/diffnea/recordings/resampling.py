@@ -144,7 +144,8 @@ def _on_clock(pieces: tuple[Recording, ...], clock: Clock, note: str) -> list[Re
         held = np.searchsorted(index, np.arange(index[-1] + 1), side="right") - 1
         signals = {key: None if (y := getattr(piece, key)) is None else _filled(y, index) for key in SIGNALS[:3]}
         time, notes = start + clock.period * np.arange(len(held)), (*piece.notes, note)
-        found.append(piece.replace(time=time, u=piece.u[held], notes=notes, **signals))
+        base = None if piece.base is None else piece.base.resampled(start + clock.period * index, time)
+        found.append(piece.replace(time=time, u=piece.u[held], notes=notes, base=base, **signals))
     return found
 
 
@@ -167,7 +168,8 @@ def _resample(piece: Recording, dt: float, note: str) -> Recording:
     time = piece.time[0] + dt * np.arange(count)
     held = np.clip(np.searchsorted(piece.time, time + 1e-6 * dt, side="right") - 1, 0, len(piece) - 1)
     signals = {key: None if (y := getattr(piece, key)) is None else _spline(piece.time, y, time) for key in SIGNALS[:3]}
-    return piece.replace(time=time, u=piece.u[held], notes=(*piece.notes, note), **signals)
+    base = None if piece.base is None else piece.base.resampled(piece.time, time)
+    return piece.replace(time=time, u=piece.u[held], notes=(*piece.notes, note), base=base, **signals)
 
 
 def _spline(

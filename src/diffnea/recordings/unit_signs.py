@@ -60,7 +60,7 @@ def _said(unit: str | None, found: dict[int, str | None], recording: Recording, 
 
 def _place(k: int, recording: Recording, robot: Robot) -> str:
     lower, upper = _limits(robot)
-    unit = "rad" if robot.tree.revolute[k] else "m"
+    unit = "rad" if robot.tree.revolute[robot.joint_links[k]] else "m"
     lowest, highest = recording.q[:, k].min(), recording.q[:, k].max()
     stated = f"the robot file has {lower[k]:.3g} to {upper[k]:.3g} {unit}"
     return f"{robot.joint_names[k]}: positions from {lowest:.3g} to {highest:.3g} {unit}, but {stated}"
@@ -70,7 +70,7 @@ def _unit(q: Float[np.ndarray, " time"], k: int, robot: Robot) -> str | None:
     """The unit that would bring a joint's positions within its limits."""
     lower, upper = (limit[k] for limit in _limits(robot))
     spare = OUTSIDE * (upper - lower)
-    if not robot.tree.revolute[k] or max(-q.min(), q.max()) <= max(abs(lower), abs(upper)):
+    if not robot.tree.revolute[robot.joint_links[k]] or max(-q.min(), q.max()) <= max(abs(lower), abs(upper)):
         return None
     if np.array_equal(q, np.round(q)) and 0 <= q.min() and 200 < q.max() < MOST_TICKS:
         return "ticks"
@@ -83,4 +83,5 @@ def _unit(q: Float[np.ndarray, " time"], k: int, robot: Robot) -> str | None:
 
 
 def _limits(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
-    return np.asarray(robot.limits.lower, float), np.asarray(robot.limits.upper, float)
+    single = robot.joint_links
+    return np.asarray(robot.limits.lower, float)[single], np.asarray(robot.limits.upper, float)[single]

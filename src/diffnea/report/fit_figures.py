@@ -36,7 +36,8 @@ class Joints:
     def of(cls, fit: Fit) -> "Joints":
         """Of the fitted model."""
         if isinstance(fit.model, Model):
-            return cls(fit.robot.joint_names, tuple(kind == "prismatic" for kind in fit.robot.tree.kinds))
+            kinds = [fit.robot.tree.kinds[link] for link in fit.robot.joint_links]
+            return cls(fit.robot.joint_names, tuple(kind == "prismatic" for kind in kinds))
         count = fit.model.num_joints
         return cls(tuple(f"joint {k + 1}" for k in range(count)), (False,) * count)
 

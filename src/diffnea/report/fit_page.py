@@ -107,6 +107,9 @@ def summary(found: Fit, joints: Joints) -> str:
 
 def _prediction(found: Fit, joints: Joints) -> str:
     ours, theirs = found.metrics.fit, found.metrics.start
+    if not ours.horizons and ours.nmse is None and ours.torque_joints:
+        left = [f"{np.sqrt(np.mean(side.torque_joints)):.1%}" for side in (ours, theirs)]
+        return f"Of the equations of motion on data not fitted {left[0]} is left; of the start's {left[1]}."
     if not ours.horizons:
         nmse = number(ours.nmse, 3), number(theirs.nmse, 3)
         return f"On samples not fitted, the nMSE of accelerations is {nmse[0]}; the start's is {nmse[1]}."
@@ -145,7 +148,9 @@ def tiles(found: Fit, seen: Evidence | None) -> list[tuple[str, str]]:
         rows.append((times, f"{compared}, {ours.horizons[k]:g} s ahead"))
         rows.append((f"{number(ours.good_for, 3)} s", "until a prediction is off by a tenth of the motion"))
         rows.append((f"{ours.diverged} of {ours.windows}", "predictions diverged"))
-    if seen is not None and _by_torque(found, seen):
+    if seen is None and ours.nmse is None and ours.torque_joints:
+        explained, what = 1 - float(np.mean(ours.torque_joints)), "forces and torques"
+    elif seen is not None and _by_torque(found, seen):
         explained, what = 1 - float(np.mean(advice.left_over(found, seen))), "torques"
     else:
         explained, what = 1 - (1.0 if ours.nmse is None or not np.isfinite(ours.nmse) else ours.nmse), "accelerations"

@@ -88,7 +88,7 @@ def robot_vector(robot: Robot, reference: Robot) -> Float[Array, " z"]:
 
 def robot_coordinates(robot: Robot) -> list[Coordinate]:
     """What stands in `robot_vector`."""
-    links, joints = list(enumerate(robot.link_names)), list(enumerate(robot.joint_names))
+    links, joints = list(enumerate(robot.link_names)), list(enumerate(robot.tree.joint_names))
     units = ["kg·m²" if turns else "kg" for turns in robot.tree.revolute]
     inertia = [
         Coordinate(symbol, link, i, "inertia", unit, positive=positive, moment=moment)
@@ -117,8 +117,8 @@ def actuator_coordinates(robot: Robot, actuator: AbstractActuator) -> list[Coord
     """What stands in `actuator_vector`."""
     found = []
     for quantity in actuator.physical():
-        for i, joint in enumerate(robot.joint_names):
-            turns = bool(robot.tree.revolute[i])
+        for i, (joint, link) in enumerate(zip(robot.joint_names, robot.joint_links, strict=True)):
+            turns = bool(robot.tree.revolute[link])
             facts = {"positive": quantity.positive, "role": quantity.role, "turns": turns}
             found.append(Coordinate(quantity.name, joint, i, "actuator", quantity.unit_of(turns), **facts))
     return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.robot import Robot
+from diffnea.robot import SEVERAL, Robot
 
 _PARALLEL = 1e-9
 
@@ -27,8 +27,11 @@ def mobility(robot: Robot) -> list[Mobility]:
     axes = np.einsum("nij,nj->ni", rotation, np.asarray(robot.axis, float))
     gravity = np.asarray(robot.gravity, float)
     found = []
-    for i in range(robot.num_joints):
+    for i in range(robot.num_links):
         path = _path(robot, i)
+        if any(robot.tree.kinds[k] in SEVERAL for k in path):
+            found.append(Mobility(3, None, False))
+            continue
         turning = [k for k in path if robot.tree.revolute[k]]
         stacked = axes[turning].reshape(-1, 3)
         rank = int(np.linalg.matrix_rank(stacked, tol=1e-6)) if turning else 0

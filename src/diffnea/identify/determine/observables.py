@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 
 from diffnea.batches import gravity_torque, mass_matrix
 from diffnea.identify.determine.coordinates import Coordinates
-from diffnea.identify.determine.structure import torque_slopes
+from diffnea.identify.determine.structure import torque_slopes, with_joints
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -41,18 +41,19 @@ def readable(
 
     Then the mass of all links. What no learned number moves is left out.
     """
+    where = f"at q = ({', '.join(f'{value:g}' for value in pose)})"
+    pose = with_joints(robot, pose[None])[0]
     entries, torques = _slopes(robot, pose[None], coordinates.robot_slopes, kinematics)
     mass, gravity = np.asarray(mass_matrix(robot, pose), float), np.asarray(gravity_torque(robot, pose), float)
     still_mass, still_gravity = _constant(robot)
-    where = f"at q = ({', '.join(f'{value:g}' for value in pose)})"
     found, held = [], []
-    for i, joint in enumerate(robot.joint_names):
+    for i, joint in zip(_rows(robot), robot.joint_names, strict=True):
         at, note = ("", "") if still_mass[i, i] else (f", {label}", f" {where}")
         measure = _measure(mass_matrix, pose, (i, i))
         facts = _unit(robot, i, i), "inertia", float(mass[i, i]), entries[0, i, i], measure, True
         found.append(Observable(f"inertia felt by {joint}{at}", *facts, f"M[{joint}, {joint}]{note}"))
         at, note = ("", "") if still_gravity[i] else (f", {label}", where)
-        unit, measure = "N·m" if robot.tree.revolute[i] else "N", _measure(gravity_torque, pose, (i,))
+        unit, measure = _torque_unit(robot, i), _measure(gravity_torque, pose, (i,))
         facts = unit, "gravity", float(gravity[i]), torques[0, i], measure, False
         held.append(Observable(f"gravity at {joint}{at}", *facts, note))
     found += held
@@ -76,8 +77,9 @@ def observables(robot: Robot, robot_slopes: Float[np.ndarray, "z k"], kinematics
     entries, torques = _slopes(robot, q, robot_slopes, kinematics)
     mass, gravity = np.asarray(mass_matrix(robot, q), float), np.asarray(gravity_torque(robot, q), float)
     still_mass, still_gravity = _constant(robot)
-    found, names, n = [], robot.joint_names, robot.num_joints
-    pairs = [(i, i) for i in range(n)] + [(i, j) for i in range(n) for j in range(i + 1, n)]
+    found, rows = [], _rows(robot)
+    names = dict(zip(rows, robot.joint_names, strict=True))
+    pairs = [(i, i) for i in rows] + [(i, j) for i in rows for j in rows if j > i]
     for k, label in enumerate(labels):
         for i, j in pairs:
             if k == 0 or not still_mass[i, j]:
@@ -87,10 +89,10 @@ def observables(robot: Robot, robot_slopes: Float[np.ndarray, "z k"], kinematics
                 value, measure = float(mass[k, i, j]), _measure(mass_matrix, q[k], (i, j))
                 found.append(Observable(name, unit, "inertia", value, entries[k, i, j], measure, i == j))
     for k, label in enumerate(labels):
-        for i in range(n):
+        for i in rows:
             if k == 0 or not still_gravity[i]:
                 where = "" if still_gravity[i] else f" at {label}"
-                unit = "N·m" if robot.tree.revolute[i] else "N"
+                unit = _torque_unit(robot, i)
                 name = f"gravity torque of {names[i]}{where}"
                 value, measure = float(gravity[k, i]), _measure(gravity_torque, q[k], (i,))
                 found.append(Observable(name, unit, "gravity", value, torques[k, i], measure))
@@ -106,12 +108,21 @@ def _poses(robot: Robot) -> list[tuple[str, np.ndarray]]:
     n = robot.num_joints
     poses = [("zero", np.zeros(n))]
     for share in (1.0, 0.5):
-        for i in range(n):
-            turns = bool(robot.tree.revolute[i])
+        for i, link in enumerate(robot.joint_links):
+            turns = bool(robot.tree.revolute[link])
             value = share * (np.pi / 2 if turns else 0.5)
             label = f"{robot.joint_names[i]} = " + (f"{90 * share:g}°" if turns else f"{value:g} m")
             poses.append((label, value * np.eye(n)[i]))
-    return poses
+    return [(label, with_joints(robot, pose[None])[0]) for label, pose in poses]
+
+
+def _rows(robot: Robot) -> list[int]:
+    """Where the joints stand in q̇."""
+    return [robot.tree.layout.first_velocity[link] for link in robot.joint_links]
+
+
+def _torque_unit(robot: Robot, row: int) -> str:
+    return "N·m" if robot.tree.rows.revolute[row] else "N"
 
 
 def _slopes(robot: Robot, q, robot_slopes, kinematics: bool):
@@ -119,8 +130,8 @@ def _slopes(robot: Robot, q, robot_slopes, kinematics: bool):
 
     Column j of the mass matrix is the torque of a unit acceleration of joint j, less the torque at rest.
     """
-    count, n = q.shape
-    still = np.zeros_like(q)
+    count, n = len(q), robot.num_velocities
+    still = np.zeros((count, n))
     rest = torque_slopes(robot, q, still, still, kinematics) @ robot_slopes
     columns = []
     for unit in np.eye(n):
@@ -131,7 +142,8 @@ def _slopes(robot: Robot, q, robot_slopes, kinematics: bool):
 
 def _constant(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
     """Which entries of the mass matrix, and which gravity torques, are the same at every pose."""
-    q = np.random.default_rng(0).uniform(-1.5, 1.5, (24, robot.num_joints))
+    rng = np.random.default_rng(0)
+    q = with_joints(robot, rng.uniform(-1.5, 1.5, (24, robot.num_joints)), rng)
     mass, gravity = np.asarray(mass_matrix(robot, q)), np.asarray(gravity_torque(robot, q))
     spread = [np.ptp(values, axis=0) for values in (mass, gravity)]
     sizes = [max(float(np.abs(values).max(initial=0.0)), 1e-300) for values in (mass, gravity)]
@@ -139,5 +151,6 @@ def _constant(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unit(robot: Robot, i: int, j: int) -> str:
-    turning = int(robot.tree.revolute[i]) + int(robot.tree.revolute[j])
+    turns = robot.tree.rows.revolute
+    turning = int(turns[i]) + int(turns[j])
     return ("kg", "kg·m", "kg·m²")[turning]

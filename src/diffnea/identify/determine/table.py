@@ -116,7 +116,7 @@ def _with_profiles(
 ) -> list[Interval]:
     """Friction curves have their intervals from profiles; open ones say nothing."""
     known = {(role, each.joint): ends for each in analysis.friction for role, ends in each.intervals.items()}
-    n, first = model.num_joints, 10 * model.robot.num_links + 7 * model.num_joints
+    n, first = model.num_joints, 17 * model.robot.num_links
     roles = [(quantity.role, j) for quantity in model.actuator.physical() for j in range(n)]
     intervals = []
     for place, interval in zip(chosen, found, strict=True):
@@ -138,9 +138,9 @@ def _names(model: Model, learned: Sequence[str]) -> tuple[list[tuple[str, str]],
     """Names and units of the quantities of the learned parts, and where they stand in `_values`."""
     robot = model.robot
     names = [(quantity.name, quantity.unit) for quantity in parameters.physical(robot)]
-    links, joints = 10 * robot.num_links, 6 * robot.num_joints
-    parts = ["inertia"] * links + ["kinematics"] * joints + ["armature"] * robot.num_joints
-    turns = robot.tree.revolute
+    count = robot.num_links
+    parts = ["inertia"] * (10 * count) + ["kinematics"] * (6 * count) + ["armature"] * count
+    turns = robot.tree.revolute[robot.joint_links]
     for quantity in model.actuator.physical():
         names += [
             (f"{joint} {quantity.name}", quantity.unit_of(bool(turn)))

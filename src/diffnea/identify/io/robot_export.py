@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -60,10 +61,10 @@ def exported(model: Model, kept: HeldOut | None = None, curves: bool = True) -> 
     if actuator.energy_class == "conserving" and not any(isinstance(part, Gain) for part in parts):
         return Exported(robot, (*_delays(parts), *_lacking(parts)), robot, None)
     q, qd = _states(robot, kept)
-    columns = [np.asarray(array).T for array in (qd, *batched(_resistance, model, q=q, qd=qd))]
+    columns = [np.asarray(array).T for array in (qd, *_resistances(model, q, qd))]
     rubbing = [_Rubbing(*joint) for joint in zip(*columns, strict=True)]
     dry, viscous, missed = (np.array(column) for column in zip(*map(_line, rubbing), strict=True))
-    robot = replace(_geared(robot, parts), friction=jnp.asarray(dry), damping=jnp.asarray(viscous))
+    robot = replace(_geared(robot, parts), friction=_at_links(robot, dry), damping=_at_links(robot, viscous))
     robot = with_usual_load(model, robot, kept)
     bent = np.flatnonzero(missed > NOTABLE * (dry + viscous * np.abs(qd).max(0))).tolist()
     found = {k: curve for k in bent if curves and (curve := _stribeck(parts, k, rubbing[k]))}
@@ -72,6 +73,20 @@ def exported(model: Model, kept: HeldOut | None = None, curves: bool = True) -> 
     late = [] if servos and sampling_period(kept) is not None else list(_delays(parts))
     said += [*late, *_lacking(parts), *lacking_servo(model, kept)]
     return Exported(robot, tuple(said), *_curved(robot, found, q), servos)
+
+
+def _at_links(robot: Robot, numbers: Float[np.ndarray, " n"]) -> Float[Array, " links"]:
+    """Numbers of joints at their links; free links and balls have none."""
+    found = np.zeros(robot.num_links)
+    found[robot.joint_links] = numbers
+    return jnp.asarray(found)
+
+
+def _resistances(model: Model, q: Float[np.ndarray, "state n"], qd: Float[np.ndarray, "state n"]) -> Resistance:
+    """Of joint states; a free robot's own functions ask for its base as well."""
+    if model.robot.tree.simple:
+        return batched(_resistance, model, q=q, qd=qd)
+    return jax.vmap(model.actuator.resistance)(jnp.asarray(q), jnp.asarray(qd))
 
 
 def _resistance(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:

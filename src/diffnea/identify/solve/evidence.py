@@ -14,6 +14,7 @@ independent ones.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -40,7 +41,7 @@ class Posterior:
 
     theta: Float[np.ndarray, " p"]
     loss: float
-    rows: tuple[Rows, ...]  # joints weighted by their noise
+    rows: tuple[Any, ...]  # joints weighted by their noise
     prior: Prior  # with the strengths that were found
     variance: float  # of a weighted residual
     precision: Float[np.ndarray, "p p"]  # of θ: data and prior together
@@ -48,10 +49,32 @@ class Posterior:
     converged: bool
 
 
+@runtime_checkable
+class Equations(Protocol):
+    """What rows are compared by: their weighted residuals at θ, and the least-squares problem of several of them."""
+
+    def residuals(self, rows: Any, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "row n"]: ...
+
+    def problem(self, rows: Sequence[Any]) -> Problem: ...
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Accelerations or torques of a model of θ, by kernels."""
+
+    loss: str
+    free: Unknowns
+
+    def residuals(self, rows: Rows, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "row n"]:
+        return residuals(self.loss, self.free, rows, theta)
+
+    def problem(self, rows: Sequence[Rows]) -> Problem:
+        return problem(self.loss, self.free, rows, 1)
+
+
 def weigh(
-    loss: str,
-    free: Unknowns,
-    rows: Sequence[Rows],
+    equations: Equations,
+    rows: Sequence[Any],
     theta: Float[np.ndarray, " p"],
     prior: Prior,
     options: SolveOptions,
@@ -61,8 +84,8 @@ def weigh(
     history: list[float] = []
     trust, pace, before = options.strength, 1.0, 0.0
     for k in range(options.evidence_rounds):
-        weighted, variance = _weighted(loss, free, rows, theta, robust, options)
-        whole = problem(loss, free, weighted, 1)
+        weighted, variance = _weighted(equations, rows, theta, robust, options)
+        whole = equations.problem(weighted)
         run = minimise(prior.added(whole, variance), theta[None], options.iterations if k == 0 else INNER, warm=k > 0)
         theta = run.theta[0]
         value, precision = _precision(whole, prior, theta, variance)
@@ -77,8 +100,8 @@ def weigh(
             break
         trust = float(np.clip(trust * np.exp(np.clip(pace * step, -MOST_STEP, MOST_STEP)), *_bounds(options)))
         before, prior = step, prior.with_strength(_strengths(prior, theta, precision, trust, options))
-    weighted, variance = _weighted(loss, free, rows, theta, robust, options)
-    whole = problem(loss, free, weighted, 1)
+    weighted, variance = _weighted(equations, rows, theta, robust, options)
+    whole = equations.problem(weighted)
     run = minimise(prior.added(whole, variance), theta[None], options.iterations, warm=True)
     value, precision = _precision(whole, prior, run.theta[0], variance)
     arrived = bool(run.converged[0] or value < FLOOR)
@@ -147,15 +170,10 @@ def _inverse(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
 
 
 def _weighted(
-    loss: str,
-    free: Unknowns,
-    rows: Sequence[Rows],
-    theta: Float[np.ndarray, " p"],
-    robust: bool,
-    options: SolveOptions,
-) -> tuple[tuple[Rows, ...], float]:
+    equations: Equations, rows: Sequence[Any], theta: Float[np.ndarray, " p"], robust: bool, options: SolveOptions
+) -> tuple[tuple[Any, ...], float]:
     """Rows with each joint divided by its noise, less where that is correlated; and the variance of what results."""
-    wrong = [residuals(loss, free, each, theta) for each in rows]
+    wrong = [equations.residuals(each, theta) for each in rows]
     noise = _noise(rows, wrong, robust)
     if not np.isfinite(noise).all() or not (noise > 0).any():
         total = np.concatenate([each.ravel() for each in wrong])
@@ -168,7 +186,7 @@ def _weighted(
     return tuple(scaled), common**2
 
 
-def _noise(rows: Sequence[Rows], wrong: Sequence[Float[np.ndarray, "row n"]], robust: bool) -> Float[np.ndarray, " n"]:
+def _noise(rows: Sequence[Any], wrong: Sequence[Float[np.ndarray, "row n"]], robust: bool) -> Float[np.ndarray, " n"]:
     """Standard deviation of each joint's residuals, or by their median, times the root of their correlation time."""
     found = []
     for joint in range(wrong[0].shape[1]):

@@ -12,7 +12,7 @@ from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.residuals import problem, residuals
 from diffnea.identify.problem.rows import Batch, Rows
 from diffnea.identify.solve import adam as gradient
-from diffnea.identify.solve.evidence import Posterior, best_of, weigh
+from diffnea.identify.solve.evidence import Compared, Posterior, best_of, weigh
 from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import FLOOR, minimise
 from diffnea.identify.solve.linear_start import linear_start
@@ -227,7 +227,7 @@ def _weighed(
     if not np.isfinite(variance):
         return None
     best = best_of(whole, prior, variance, starts, task.options)
-    return weigh(loss, task.free, rows, best, prior, task.options, task.robust)
+    return weigh(Compared(loss, task.free), rows, best, prior, task.options, task.robust)
 
 
 def _as_found(

@@ -49,7 +49,7 @@ def random_starts(free: Unknowns, seed: int, count: int) -> Float[np.ndarray, "c
 
 def _drawn(virtual: VirtualRobot, rng: np.random.Generator) -> VirtualRobot:
     """A robot of this mass and length, in the log-Cholesky form."""
-    count, mass, length = virtual.own.num_joints, float(virtual.mass_scale), float(virtual.length_scale)
+    count, mass, length = virtual.own.num_links, float(virtual.mass_scale), float(virtual.length_scale)
     root = np.log(mass * _between(rng, _MASS, (count, 1))) / 2
     extent = np.log(length * _between(rng, _EXTENT, (count, 3)))
     skew = _SKEW * length * rng.standard_normal((count, 3))

@@ -1,0 +1,69 @@
+"""The estimate: data and robot file weighed by evidence; and the problem at its solution."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from diffnea.identify.floating.equations import LinearEquations
+from diffnea.identify.floating.rows import LinearRows
+from diffnea.identify.floating.stretches import Stretch
+from diffnea.identify.options import SolveOptions
+from diffnea.identify.problem.linearised import Linearised, Motion
+from diffnea.identify.solve.evidence import Posterior, weigh
+from diffnea.identify.solve.file_prior import file_prior
+
+
+@dataclass(frozen=True)
+class Solved:
+    """θ with how it was weighed, and the equations it is of."""
+
+    equations: LinearEquations
+    posterior: Posterior
+
+    @property
+    def own(self) -> Float[np.ndarray, " p"]:
+        """θ of robot and actuator, without a sensor's numbers."""
+        return self.posterior.theta[: self.equations.free.size]
+
+
+def solve(
+    equations: LinearEquations, rows: Sequence[LinearRows], torque: Float[np.ndarray, " n"], options: SolveOptions
+) -> Solved:
+    """From the robot as given to the posterior's mode; `torque` is the usual size of each joint's."""
+    prior = equations.with_sensor(file_prior(equations.free, torque, options))
+    return Solved(equations, weigh(equations, rows, equations.start, prior, options))
+
+
+def linearised(solved: Solved, stretches: Sequence[Stretch]) -> Linearised:
+    """Rows and slopes at the solution, in units of their noise."""
+    equations, rows, theta = solved.equations, solved.posterior.rows, solved.posterior.theta
+    slopes, own = equations.slopes(theta), equations.free.size
+    parts, before = [], 0
+    for each in rows:
+        row, equation = np.nonzero(each.weight)
+        left = each.left(equations.phi(theta))[row, equation]
+        jacobian = (each.table[:, :, :-1] @ slopes * each.weight[:, :, None])[row, equation]
+        parts.append((left, jacobian, equation, each.sample[row], each.segment[row] + before))
+        before += int(each.segment.max(initial=-1)) + 1
+    residuals, jacobian, joint, sample, segment = map(np.concatenate, zip(*parts, strict=True))
+    size = np.sqrt(solved.posterior.variance)
+    return Linearised(
+        theta=theta,
+        jacobian=jacobian / size,
+        residuals=residuals / size,
+        joint=joint,
+        sample=sample,
+        segment=segment,
+        labels=equations.labels,
+        unpack=lambda theta: equations.free.model(theta[:own]),
+        learned=equations.free.learned,
+        dt=rows[0].dt,
+        motion=_motion(stretches),
+    )
+
+
+def _motion(stretches: Sequence[Stretch]) -> Motion:
+    q, u = (np.concatenate([getattr(each, key) for each in stretches]) for key in ("q", "u"))
+    return Motion(q.min(0), q.max(0), np.zeros(q.shape[1]), np.any(u != 0, axis=0))

@@ -1,0 +1,201 @@
+"""A fit of a robot with a free base, from its request to a `Fit`: regression of joint torques and of no wrench."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from diffnea import parameters
+from diffnea.actuators import AbstractActuator
+from diffnea.errors import DiffneaError
+from diffnea.identify.determine.findings import knowledge
+from diffnea.identify.floating.choice import FRICTION, Chosen, choose
+from diffnea.identify.floating.columns import BASE, BASE_ROWS, columns, sizes
+from diffnea.identify.floating.equations import LinearEquations
+from diffnea.identify.floating.judging import assess, torque_rows
+from diffnea.identify.floating.noise import with_noise
+from diffnea.identify.floating.rows import LinearRows, rows_of
+from diffnea.identify.floating.solving import Solved, linearised, solve
+from diffnea.identify.floating.stretches import Parts, Stretch, bandwidth_of, split
+from diffnea.identify.judge.verdict import another_robot, judge
+from diffnea.identify.notes import Note, note
+from diffnea.identify.problem.unknowns import Unknowns, unknowns
+from diffnea.identify.progress import stage
+from diffnea.identify.request import Request
+from diffnea.identify.result import Fit
+from diffnea.identify.solve.solution import Status
+from diffnea.recordings import RecordingError
+from diffnea.robot import Robot
+
+# Rows for each number to learn, at least.
+LEAST_ROWS = 2
+LEARN = ("inertia", "armature", "actuator")
+
+
+@dataclass(frozen=True)
+class FloatingPlan:
+    """One fit, step by step."""
+
+    request: Request
+    robot: Robot
+
+    def run(self) -> Fit:
+        """Prepare, choose, solve, judge."""
+        _check(self.request, self.robot)
+        with stage("preparing data"):
+            parts = split(self.robot, self.request.data, self.request.test, self.request.options.problem)
+        plan, guessed = self._embodied()
+        scale = sizes(plan.robot, parts.fitted)
+        rows, test = plan._rows(parts, scale)
+        chosen = plan._chosen(rows, parts)
+        free = plan._unknowns(chosen)
+        count = sum(each.count for each in rows)
+        if count < LEAST_ROWS * free.size:
+            raise RecordingError(f"fit: {count} equations for {free.size} numbers; record longer")
+        with stage("searching"):
+            equations = LinearEquations(free, _has_imu(parts))
+            solved = solve(equations, rows, scale[BASE:], plan.request.options.solve)
+        with stage("judging"):
+            return plan._fit(parts, solved, test, (*guessed, *chosen.notes), known=not guessed)
+
+    def _embodied(self) -> tuple["FloatingPlan", tuple[Note, ...]]:
+        """With bodies of a usual size for a robot whose file has no masses, and little trust in them."""
+        if parameters.has_mass(self.robot):
+            return self, ()
+        guess, options = parameters.with_reference_bodies(self.robot), self.request.options
+        weak = replace(options, solve=replace(options.solve, strength=1.0, most_strength=10.0))
+        said = note("no-masses", mass=float(np.sum(np.asarray(guess.inertia.mass))))
+        return FloatingPlan(replace(self.request, options=weak), guess), (said,)
+
+    def _rows(
+        self, parts: Parts, scale: Float[np.ndarray, " v"]
+    ) -> tuple[tuple[LinearRows, ...], tuple[LinearRows, ...]]:
+        table = partial(_scaled, self.robot, scale, _has_imu(parts))
+        band = bandwidth_of(parts.fitted)
+        found = [rows_of(each, table, band) for each in (parts.fitted, parts.test)]
+        if not all(found):
+            raise RecordingError(f"fit: recordings are too short to compare equations up to {band:.3g} Hz")
+        return with_noise(found[0], parts.fitted, table, band), found[1]
+
+    def _chosen(self, rows: tuple[LinearRows, ...], parts: Parts) -> Chosen:
+        asked = self.request.actuator
+        if asked == "auto":
+            with stage("choosing friction"):
+                return choose(self.robot, rows, _has_imu(parts), self.request.options.solve)
+        return Chosen(str(asked), False, ())
+
+    def _unknowns(self, chosen: Chosen) -> Unknowns:
+        asked = self.request
+        learn = asked.learn
+        if learn is None:
+            learn = LEARN if chosen.armature else ("inertia", "actuator")
+        key, given = jax.random.key(asked.seed), (asked.links, asked.joints, asked.known)
+        return unknowns(self.robot, learn, chosen.actuator, key, *given)
+
+    def _fit(
+        self, parts: Parts, solved: Solved, test: tuple[LinearRows, ...], said: tuple[Note, ...], known: bool
+    ) -> Fit:
+        equations, found, asked = solved.equations, solved.posterior, self.request
+        free = equations.free
+        before, model = (free.model(jnp.asarray(theta)) for theta in (free.start, solved.own))
+        ours, theirs = (torque_rows(test, equations.phi(theta)) for theta in (found.theta, equations.start))
+        metrics, judged = assess(ours, theirs, known, asked.options.judge)
+        status = Status.CONVERGED if found.converged else Status.STOPPED_EARLY
+        stopped = () if found.converged else (note("search-stopped"),)
+        strange = another_robot(before, model, asked.options.judge) if known else ()
+        names = (*BASE_ROWS, *self.robot.joint_names)
+        verdict = judge(metrics, judged, names, _problems(parts, asked), stopped, strange)
+        return Fit(
+            model=model,
+            metrics=metrics,
+            verdict=verdict,
+            loss=found.loss,
+            history=found.history,
+            notes=(*parts.notes, note("kept-back", said=parts.kept_back), *said, *_sensor(solved), _trust(solved)),
+            config=_config(asked, free, parts),
+            consistent=model,
+            knowledge=partial(knowledge, before, model, free.learned, partial(linearised, solved, parts.fitted)),
+            options=asked.options,
+            outcome=status,
+        )
+
+
+def _scaled(robot: Robot, scale: Float[np.ndarray, " v"], imu: bool, stretch: Stretch) -> np.ndarray:
+    return columns(robot, stretch, imu) / scale[:, None]
+
+
+def _has_imu(parts: Parts) -> bool:
+    return any(each.imu for each in (*parts.fitted, *parts.test))
+
+
+def _problems(parts: Parts, asked: Request) -> list[Note]:
+    noisy = max(each.noise for each in parts.fitted)
+    return [note("positions-are-noise", share=noisy)] if noisy > asked.options.judge.noise else []
+
+
+def _trust(solved: Solved) -> Note:
+    strength = solved.posterior.prior.strength
+    least, most = (100 / np.sqrt(x) for x in (strength.max(initial=1.0), strength.min(initial=1e8)))
+    return note("file-trust", least=float(least), most=float(most))
+
+
+def _sensor(solved: Solved) -> tuple[Note, ...]:
+    """What was found of an inertial sensor's bias and mounting."""
+    if not solved.equations.imu:
+        return ()
+    bias, turn, place = solved.posterior.theta[solved.equations.free.size :].reshape(3, 3)
+    off, turned, moved = (float(np.linalg.norm(each)) for each in (bias, turn, place))
+    return (note("imu-mounting", bias=off, turn=turned, place=1e3 * moved),)
+
+
+def _config(asked: Request, free: Unknowns, parts: Parts) -> dict[str, Any]:
+    both = (*parts.fitted, *parts.test)
+    return {
+        "robot": getattr(asked.given, "name", ""),
+        "learn": list(free.named),
+        "links": asked.links and list(asked.links),
+        "joints": asked.joints and list(asked.joints),
+        "known": {name: np.asarray(value).tolist() for name, value in asked.known.items()} or None,
+        "actuator": _named(free.tree[1]) if asked.actuator == "auto" else str(asked.actuator),
+        **{name: getattr(asked, name) for name in ("method", "start", "seed", "robust", "starts", "steps")},
+        "loss": "torque",
+        "samples": sum(map(len, both)),
+        "recordings": list(dict.fromkeys(each.name for each in both)),
+    }
+
+
+def _named(actuator: AbstractActuator) -> str:
+    parts = getattr(actuator, "parts", (actuator,))
+    return "+".join(type(part).__name__.lower() for part in parts)
+
+
+def _check(asked: Request, robot: Robot) -> None:
+    """Refuse what this regression does not know, in a line."""
+    kinds = list(zip(robot.tree.joint_names, robot.tree.kinds, strict=True))
+    for name, kind in kinds[1:]:
+        if kind in ("free", "ball"):
+            raise DiffneaError(
+                f'fit: joint "{name}" is {kind}; beside the base use joints of one coordinate, or lock it'
+            )
+    if kinds[0][1] != "free":
+        raise DiffneaError(f'fit: the base of robot "{robot.name}" is fixed and joints after it are not; lock them')
+    if robot.followers:
+        name = robot.tree.joint_names[robot.followers[0]]
+        raise DiffneaError(f'fit: joint "{name}" follows another; lock it, or load_robot(…, couplings=False)')
+    if asked.loss not in ("auto", "torque"):
+        raise ValueError(f'fit: loss "{asked.loss}" is not for a free base; use torque')
+    if asked.method not in ("auto", "lm") or asked.start != "nominal" or asked.robust:
+        raise ValueError(
+            "fit: a free base is fitted by method auto from the robot file; leave method, start, robust out"
+        )
+    if not isinstance(asked.actuator, str) or asked.actuator not in ("auto", *FRICTION):
+        raise ValueError(f"fit: of a free base actuator is auto, {', '.join(FRICTION)}; leave other parts out")
+    strange = set(asked.learn or ()) - set(LEARN)
+    if strange:
+        raise ValueError(
+            f"fit: of a free base learn any of {', '.join(LEARN)}; {sorted(strange)[0]} is for fixed bases"
+        )

@@ -1,0 +1,234 @@
+"""Fits of a robot with a free base: MuJoCo flies a box with two legs, and its masses are found again."""
+
+import mujoco
+import numpy as np
+import pytest
+
+import diffnea as dn
+from diffnea.errors import DiffneaError
+from diffnea.identify.floating.columns import columns, numbers, sizes
+from diffnea.identify.floating.noise import with_noise, without_noise
+from diffnea.identify.floating.rows import rows_of
+from diffnea.identify.floating.stretches import split
+from diffnea.identify.options import ProblemOptions
+
+LEG = """<body name="{n}_thigh" pos="0 {y} -0.05"><joint name="{n}_hip" axis="{axis}" damping="0.1" armature="0.005"/>
+<inertial pos="0.01 {c} -0.1" mass="1" fullinertia="0.006 0.006 0.001 0 0 0.0005"/>
+<body name="{n}_shank" pos="0 0 -0.2"><joint name="{n}_knee" axis="0 1 0" damping="0.1" armature="0.005"/>
+<inertial pos="0 0 -0.09" mass="0.4" fullinertia="0.002 0.002 0.0003 0 0 0"/></body></body>"""
+TRUNK = """<mujoco model="hopper"><worldbody><body name="trunk" pos="0 0 2"><freejoint/>
+<inertial pos="0.03 0.01 0.02" mass="{mass}" fullinertia="0.05 0.08 0.07 0.004 -0.003 0.002"/>{legs}</body></worldbody>
+<actuator>{motors}</actuator></mujoco>"""
+VISCOUS, MASS, STEP = 0.1, 5.0, 0.002
+IMU_AT = np.array([0.05, 0.02, 0.03])
+
+
+def hopper(mass=MASS):
+    sides = (("l", 0.1, 0.02, "1 0 0"), ("r", -0.1, -0.02, "0.6 0.8 0"))
+    legs = "".join(LEG.format(n=n, y=y, c=c, axis=axis) for n, y, c, axis in sides)
+    motors = "".join(f'<motor joint="{n}_{joint}"/>' for n in "lr" for joint in ("hip", "knee"))
+    return TRUNK.format(mass=mass, legs=legs, motors=motors)
+
+
+def flown(seconds, seed=0):
+    """Time, qpos, torques, and the base's proper acceleration at the sensor and rates, in the base's axes."""
+    model = mujoco.MjModel.from_xml_string(hopper())
+    model.opt.timestep, model.opt.integrator = STEP / 4, mujoco.mjtIntegrator.mjINT_RK4
+    data, rng = mujoco.MjData(model), np.random.default_rng(seed)
+    data.qvel[3:6] = rng.normal(size=3)
+    speed, phase, size = rng.uniform(3, 12, (4, 3)), rng.uniform(0, 6, (4, 3)), rng.uniform(0.1, 0.35, (4, 3))
+    rows = []
+    for k in range(int(seconds / STEP)):
+        wanted = (size * np.sin(speed * k * STEP + phase)).sum(1)
+        accelerations = []
+        mujoco.mj_forward(model, data)
+        accelerations.append(data.qacc.copy())
+        data.ctrl[:] = 40 * (wanted - data.qpos[7:]) - 2 * data.qvel[6:]
+        mujoco.mj_forward(model, data)
+        accelerations.append(data.qacc.copy())
+        turn = np.zeros(9)
+        mujoco.mju_quat2Mat(turn, data.qpos[3:7])
+        a, w = np.mean(accelerations, axis=0), data.qvel[3:6].copy()
+        force = turn.reshape(3, 3).T @ (a[:3] + [0, 0, 9.81])
+        force += np.cross(a[3:6], IMU_AT) + np.cross(w, np.cross(w, IMU_AT))
+        rows.append((data.qpos.copy(), data.ctrl.copy(), force, w))
+        for _ in range(4):
+            mujoco.mj_step(model, data)
+    q, u, force, rates = map(np.array, zip(*rows, strict=True))
+    return STEP * np.arange(len(q)), q, u, force, rates
+
+
+@pytest.fixture(scope="module")
+def flight():
+    return flown(14.0)
+
+
+@pytest.fixture(scope="module")
+def robots(tmp_path_factory):
+    """The robot that flew, and its file, which has a lighter trunk."""
+    folder = tmp_path_factory.mktemp("hopper")
+    for name, mass in (("true", MASS), ("file", 0.8 * MASS)):
+        (folder / f"{name}.xml").write_text(hopper(mass))
+    return dn.load_robot(folder / "true.xml"), dn.load_robot(folder / "file.xml")
+
+
+def recording(flight, robot, source, noise=1.0):
+    time, q, u, force, rates = flight
+    rng = np.random.default_rng(1)
+
+    def read(values, level):
+        return values + noise * level * rng.normal(size=values.shape)
+
+    if source == "pose":
+        base = dn.BaseMotion(position=read(q[:, :3], 1e-4), quaternion=read(q[:, 3:7], 1e-4))
+    else:
+        off = noise * np.array([0.1, -0.05, 0.08])
+        base = dn.BaseMotion(accelerometer=read(force, 0.02) + off, gyroscope=read(rates, 0.002), imu_position=IMU_AT)
+    return dn.Recording(time, read(q[:, 7:], 1e-4), read(u, 0.02), joint_names=robot.joint_names, base=base)
+
+
+@pytest.fixture(scope="module")
+def fitted(flight, robots):
+    return dn.fit(robots[1], recording(flight, robots[1], "pose"))
+
+
+def truth(fit, robot):
+    return type(fit.model)(robot, type(fit.model.actuator).of(np.full(4, VISCOUS)))
+
+
+@pytest.mark.parametrize("source", ["pose", "imu"])
+def test_equations_of_motion_hold_for_the_robot_that_flew(flight, robots, source):
+    true = robots[0]
+    parts = split(true, recording(flight, true, source, noise=0.0), None, ProblemOptions())
+    size = sizes(true, parts.fitted)
+    (rows,) = rows_of(parts.fitted, lambda stretch: columns(true, stretch, False) / size[:, None], 10.0)
+    phi = np.array(numbers(dn.Model(true, dn.actuators.make("viscous+coulomb", 4))))
+    phi[-8:] = [VISCOUS] * 4 + [0.0] * 4
+    assert np.abs(rows.left(phi)).max() < 2e-3
+    heavier = phi.copy()
+    heavier[0] *= 1.1
+    assert np.abs(rows.left(heavier)).max() > 2e-2
+
+
+def test_trunk_is_found_from_its_pose_and_joint_torques(fitted, robots):
+    found, true = fitted.robot, robots[0]
+    assert fitted.verdict == "accepted" and fitted.config["actuator"] == "viscous"
+    assert float(found.inertia.mass[0]) == pytest.approx(MASS, rel=0.01)
+    centre = np.asarray(found.inertia.first_moment[0]) / float(found.inertia.mass[0])
+    assert np.abs(centre - [0.03, 0.01, 0.02]).max() < 2e-3
+    inside = [each.lower <= each.of(truth(fitted, true)) <= each.upper for each in fitted.identifiable]
+    assert np.mean(inside) > 0.9 and len(inside) > 40
+    assert "mass of all links" in {each.formula for each in fitted.identifiable}
+
+
+def test_an_inertial_sensor_is_enough_and_its_bias_is_found(flight, robots):
+    fit = dn.fit(robots[1], recording(flight, robots[1], "imu"), actuator="viscous")
+    assert fit.verdict == "accepted"
+    assert float(fit.robot.inertia.mass[0]) == pytest.approx(MASS, rel=0.015)
+    inside = [each.lower <= each.of(truth(fit, robots[0])) <= each.upper for each in fit.identifiable]
+    assert np.mean(inside) > 0.85
+    (said,) = [each for each in fit.notes if each.code == "imu-mounting"]
+    assert said.values["bias"] == pytest.approx(np.linalg.norm([0.1, -0.05, 0.08]), rel=0.3)
+
+
+def test_a_fit_is_written_and_read_back(fitted, robots, tmp_path):
+    saved = fitted.save(tmp_path)
+    assert "identified.xml" in saved.files and "identified.urdf" in saved.files
+    back = dn.load_robot(tmp_path / "identified.xml")
+    assert back.base == "floating"
+    np.testing.assert_allclose(back.inertia.mass, fitted.robot.inertia.mass, rtol=1e-9)
+    assert np.asarray(back.damping)[back.joint_links] == pytest.approx(VISCOUS, rel=0.02)
+    again = dn.load_fit(tmp_path)
+    assert again.verdict == fitted.verdict and len(again.table) == len(fitted.table)
+
+
+def test_noise_is_taken_out_of_products_and_never_more_than_there_is(flight, robots):
+    true = robots[0]
+    parts = split(true, recording(flight, true, "imu"), None, ProblemOptions())
+
+    def table(stretch):
+        return columns(true, stretch, False)
+
+    (rows,) = with_noise(rows_of(parts.fitted, table, 15.0), parts.fitted, table, 15.0)
+    assert rows.noise is not None and np.trace(rows.noise[0]) > 0
+    gram = rows.grams[0]
+    less = without_noise(gram, 10 * np.trace(gram) * np.eye(len(gram)))
+    values = np.linalg.eigvalsh((less + less.T) / 2)
+    assert values.min() > -1e-9 * values.max() and np.trace(less) < np.trace(gram)
+
+
+# Recordings ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_base_is_kept_by_files_slices_and_clocks(flight, robots, tmp_path):
+    whole = recording(flight, robots[0], "pose")[:200]
+    for ending in (".csv", ".npz"):
+        dn.save_recording(whole, tmp_path / f"run{ending}")
+        back = dn.load_recording(tmp_path / f"run{ending}", robots[0])
+        np.testing.assert_allclose(back.base.position, whole.base.position, rtol=1e-12)
+        np.testing.assert_allclose(back.base.quaternion, whole.base.quaternion, rtol=1e-12)
+    assert len(whole[10:30].base) == 20
+    late = whole.replace(time=whole.time + np.where(np.arange(200) > 100, 0.1 * STEP, 0.0))
+    (piece,) = dn.recordings.regular(late)
+    assert len(piece.base) == len(piece)
+    both = dn.recordings.concatenate([whole[:100], whole[100:]])
+    np.testing.assert_allclose(both.base.quaternion, whole.base.quaternion)
+
+
+def test_a_base_may_have_no_joints(tmp_path):
+    (tmp_path / "drone.csv").write_text(
+        "time,base.x,base.y,base.z,base.qw,base.qx,base.qy,base.qz,rotor.1,rotor.2,battery\n"
+        + "\n".join(f"{0.01 * k},0,0,{k},1,0,0,0,0.5,0.6,3.7" for k in range(20))
+    )
+    found = dn.load_recording(tmp_path / "drone.csv")
+    assert found.num_joints == 0 and found.base.rotors.shape == (20, 2) and found.base.battery[3] == 3.7
+
+
+def test_quaternions_keep_their_side():
+    turn = np.tile([1.0, 0, 0, 0], (6, 1))
+    base = dn.BaseMotion(position=np.zeros((6, 3)), quaternion=turn * np.array([1, 1, -1, -1, 1, -1])[:, None])
+    np.testing.assert_array_equal(base.quaternion, turn)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"position": np.zeros((5, 3))}, "position and quaternion come together"),
+        ({"position": np.zeros((5, 3)), "quaternion": np.zeros((5, 4))}, "length 0 in row 0"),
+        ({"position": np.zeros((5, 2)), "quaternion": np.ones((5, 4)) / 2}, r"give \(samples, 3\)"),
+        ({"accelerometer": np.full((5, 3), np.nan), "gyroscope": np.zeros((5, 3))}, "not finite in row 0"),
+        ({"contacts": np.zeros((5, 2)), "contact_names": ["left"]}, "2 columns of contacts, 1 names"),
+        ({"rotors": [[1.0], [2.0, 3.0]]}, "no rectangular array"),
+    ],
+)
+def test_bases_that_cannot_be_are_refused_in_a_line(given, said):
+    with pytest.raises(dn.RecordingError, match=said):
+        dn.BaseMotion(**given)
+
+
+def test_columns_of_a_base_that_lack_others_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("time,base.x,base.y\n0,0,0\n0.1,0,0\n")
+    with pytest.raises(dn.RecordingError, match='no column "base.z" beside "base.x"'):
+        dn.load_recording(tmp_path / "a.csv")
+    with pytest.raises(dn.RecordingError, match=r'base\.columns: "base\.w" is not known'):
+        dn.load_recording(tmp_path / "a.csv", columns={"base": {"columns": {"base.w": "base.x"}}})
+
+
+def test_what_a_free_base_cannot_be_fitted_with_is_refused(flight, robots):
+    robot = robots[0]
+    whole = recording(flight, robot, "pose")[:500]
+    with pytest.raises(dn.RecordingError, match="nothing was recorded of the free base"):
+        dn.fit(robot, whole.replace(base=None))
+    with pytest.raises(dn.RecordingError, match="needs joint torques"):
+        dn.fit(robot, whole.replace(input_kind="goal"))
+    with pytest.raises(ValueError, match='loss "trajectory" is not for a free base'):
+        dn.fit(robot, whole, loss="trajectory")
+    with pytest.raises(ValueError, match="actuator is auto, ideal"):
+        dn.fit(robot, whole, actuator="motor")
+    with pytest.raises(ValueError, match="kinematics is for fixed bases"):
+        dn.fit(robot, whole, learn="kinematics")
+    ball = dn.Tree((-1, 0), ("free", "ball"), ("a", "b"), ("A", "B"))
+    from robots import random_robot
+
+    with pytest.raises(DiffneaError, match='joint "b" is ball'):
+        dn.fit(random_robot(ball, 0), whole)
