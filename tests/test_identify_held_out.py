@@ -1,9 +1,13 @@
 """What a fit keeps for its page: data that were not fitted, no more than a page needs, and the same from disk."""
 
 import numpy as np
+from robots import random_robot, random_tree
 
 from diffnea.identify.judge.held_out import MOST_KEPT, MOST_TRACKS, SIGNALS, from_arrays, held_out, to_arrays
 from diffnea.identify.problem.tracks import Split, Track
+from diffnea.models import Model
+
+START = Model(random_robot(random_tree(0, 3), 0))
 
 
 def track(name, length, seed=0, dt=0.01):
@@ -13,7 +17,7 @@ def track(name, length, seed=0, dt=0.01):
 
 def kept(test):
     fitted = (track("fitted", 50, 1), track("fitted too", 60, 2))
-    return held_out("start", Split(fitted[:1], fitted[1:], fitted, tuple(test), (), "some"), np.ones(3)), fitted
+    return held_out(START, Split(fitted[:1], fitted[1:], fitted, tuple(test), (), "some"), np.ones(3)), fitted
 
 
 def test_little_is_kept_whole_with_the_range_of_what_was_fitted():
@@ -36,7 +40,7 @@ def test_much_is_cut_short_and_spread_over_the_stretches():
 
 def test_arrays_bring_it_back():
     found, _ = kept([track("one", 40), track("two", 30, 5, dt=None)])
-    again = from_arrays("start", *to_arrays(found))
+    again = from_arrays(START, *to_arrays(found))
     assert [(each.name, each.dt) for each in again.tracks] == [("one", 0.01), ("two", None)]
     for ours, theirs in zip(again.tracks, found.tracks, strict=True):
         for key in SIGNALS:

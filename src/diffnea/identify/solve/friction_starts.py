@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float, PyTree
 
 from diffnea import parameters
-from diffnea.actuators import AbstractActuator, Stribeck
+from diffnea.actuators import Stribeck
 from diffnea.actuators.coefficients import positive, raw_of
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.unknowns import Unknowns
@@ -65,7 +65,7 @@ def _between(rng: np.random.Generator, ends: tuple[float, float], count: int) ->
 def _places(free: Unknowns, name: str) -> np.ndarray:
     """Where θ has this coefficient of Stribeck curves."""
 
-    def marked(part: AbstractActuator) -> PyTree:
+    def marked(part: PyTree) -> PyTree:
         none = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf)), part)
         if not isinstance(part, Stribeck):
             return none
