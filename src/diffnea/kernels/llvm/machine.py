@@ -15,7 +15,7 @@ LEVELS = {
     "x86-64": Vectors(16, fused=False),
     "x86-64-v2": Vectors(16, fused=False),
     "x86-64-v3": Vectors(32, fused=True),
-    "x86-64-v4": Vectors(64, fused=True),
+    "x86-64-v4": Vectors(64, fused=True, registers=32),
 }
 OLDEST_LLVM = 19  # the first whose assembly has `splat`
 # Code generation is set to few optimisations: on straight-line code more of them take a third longer and find nothing.
@@ -82,12 +82,12 @@ def _vectors(features: dict[str, bool]) -> Vectors:
     """The longest vectors that this processor has."""
     kind = platform.machine().lower()
     if kind in ("arm64", "aarch64"):
-        return Vectors(16, fused=True)
+        return Vectors(16, fused=True, registers=32)
     if kind not in ("x86_64", "amd64"):
         raise ValueError(f"processor {kind}; kernels are made for x86_64 and aarch64")
     has = features.get
     long = has("avx512f") and has("avx512vl") and has("avx512bw") and has("avx512dq")
-    return Vectors(64 if long else 32 if has("avx2") else 16, fused=bool(has("fma")))
+    return Vectors(64 if long else 32 if has("avx2") else 16, bool(has("fma")), registers=32 if long else 16)
 
 
 def _target_machine(machine: Machine) -> Any:

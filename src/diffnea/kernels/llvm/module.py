@@ -9,6 +9,7 @@ from diffnea.kernels.ir.program import Program
 from diffnea.kernels.llvm.code import RARELY, Code
 from diffnea.kernels.llvm.functions import PARAMETERS, Compute, Prepare
 from diffnea.kernels.llvm.operations import COST
+from diffnea.kernels.llvm.pieces import DECLARED, in_pieces
 from diffnea.kernels.passes.products import with_fewer_products
 from diffnea.kernels.passes.schedule import scheduled
 
@@ -18,17 +19,19 @@ CHUNK_OPERATIONS = 2**17
 
 @dataclass(frozen=True)
 class Vectors:
-    """What a machine computes with at once: bytes in a vector, and whether it has fused multiply-add."""
+    """What a machine computes with at once: bytes in a vector, whether it has fused multiply-add, and registers."""
 
     bytes: int
     fused: bool
+    registers: int = 16
 
 
 def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtime: str) -> str:
     """The assembly of a kernel whose handler passes each call to the function called `runtime`."""
     assert program.outputs, "a kernel has results"
     scalar = Code(bits, 1, vectors.fused)
-    vector = Code(bits, vectors.bytes * 8 // bits, vectors.fused)
+    # Where nothing varies, all is computed once, and what is left is to write it: number by number.
+    vector = Code(bits, vectors.bytes * 8 // bits if any(layout.varying) else 1, vectors.fused)
     plan, chosen = _bettered(program, layout), _shortcut(program, layout)
     if chosen is None:
         Prepare(plan, scalar).emit()
@@ -43,7 +46,8 @@ def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtim
         choice = _choice(scalar, short.shared[condition], shared - 1)
     declarations = sorted(scalar.declarations | vector.declarations)
     table = _table(plan, shared, bits, vector.lanes)
-    lines = [*declarations, *table, *_handler(runtime), *scalar.lines, *vector.lines, *choice, RARELY]
+    functions = in_pieces([*scalar.lines, *vector.lines], vectors.registers)
+    lines = [*declarations, *table, *_handler(runtime), *functions, *choice, RARELY, *DECLARED]
     return "\n".join(lines)
 
 

@@ -16,6 +16,8 @@ SQUARE = 4
 def load_rows(code: Code, pointer: str, size: int, distance: int = 0) -> list[str]:
     """`size` vectors; lane i of vector j is element j of row i. Rows begin `distance` apart, or follow each other."""
     lanes, square, distance = code.lanes, _square(code, size), distance or size
+    if lanes == 1:
+        return [code.load(code.at(pointer, j)) for j in range(size)]
     if size < SQUARE and distance == size:
         dense = [code.load(code.at(pointer, k * lanes)) for k in range(size)]
         return [_pick(code, dense, [i * size + j for i in range(lanes)]) for j in range(size)]
@@ -32,6 +34,10 @@ def store_rows(code: Code, pointer: str, values: list[str], distance: int = 0) -
     """The inverse of `load_rows`."""
     lanes, size = code.lanes, len(values)
     square, distance = _square(code, size), distance or size
+    if lanes == 1:
+        for j, value in enumerate(values):
+            code.store(value, code.at(pointer, j))
+        return
     if size < SQUARE and distance == size:
         for k in range(size):
             places = [divmod(k * lanes + i, size) for i in range(lanes)]

@@ -28,9 +28,9 @@ def scheduled(program: Program, layout: Layout) -> Program:
     return _reordered(program, given)[0]
 
 
-def _reordered(program: Program, given: Sequence[bool]) -> tuple[Program, dict[int, int]]:
-    """The program, and where each of its values is now."""
-    order = _order(program, given)
+def _reordered(program: Program, given: Sequence[bool], writes: Sequence[int] = ()) -> tuple[Program, dict[int, int]]:
+    """The program, and where each of its values is now; `writes` are values that are needed beside its outputs."""
+    order = _order(program, given, writes)
     now = {value: place for place, value in enumerate(order)}
     instructions = tuple(_moved(program.instructions[value], now) for value in order)
     outputs = tuple(tuple(IN_LOOP if value == IN_LOOP else now[value] for value in o) for o in program.outputs)
@@ -49,11 +49,12 @@ def _moved(instruction: tuple, now: dict[int, int]) -> tuple:
 
 
 def _loop(loop: Loop) -> Loop:
-    body, now = _reordered(loop.body, [instruction[0] in LEAVES for instruction in loop.body.instructions])
+    given = [instruction[0] in LEAVES for instruction in loop.body.instructions]
+    body, now = _reordered(loop.body, given, [write.value for write in loop.writes])
     return replace(loop, body=body, writes=tuple(replace(write, value=now[write.value]) for write in loop.writes))
 
 
-def _order(program: Program, given: Sequence[bool]) -> list[int]:
+def _order(program: Program, given: Sequence[bool], writes: Sequence[int] = ()) -> list[int]:
     """Of the instructions that can begin, the one with the longest chain behind it, cycle by cycle."""
     waits = _waits(program)
     users = _users(waits)
@@ -61,22 +62,25 @@ def _order(program: Program, given: Sequence[bool]) -> list[int]:
     latency = [0 if free or i in fused else _latency(program, i, fused) for i, free in enumerate(given)]
     cycles = [0 if free or i in fused else CYCLES.get(program.instructions[i][0], 1) for i, free in enumerate(given)]
     heights = _heights(waits, users, latency)
+    rank = _ranks(program, waits, writes)
     missing, begins = [len(values) for values in waits], [0] * len(waits)
-    found = [value for value, count in enumerate(missing) if not count]  # operands are there, or soon will be: `later`
+    # Operands are there, or soon will be: `later`.
+    found = sorted((rank[value], value) for value, count in enumerate(missing) if not count)
     ready: list[tuple[int, int]] = []
     later: list[tuple[int, int]] = []
     order: list[int] = []
     time = 0
     while len(order) < len(waits):
         while later and later[0][0] <= time:
-            heapq.heappush(found, heapq.heappop(later)[1])
-        while found and found[0] <= len(order) + AHEAD:
-            value = heapq.heappop(found)
+            value = heapq.heappop(later)[1]
+            heapq.heappush(found, (rank[value], value))
+        while found and found[0][0] <= len(order) + AHEAD:
+            value = heapq.heappop(found)[1]
             heapq.heappush(ready, (-heights[value], value))
         if not ready and later:
             time = later[0][0]
             continue
-        value = heapq.heappop(ready)[1] if ready else heapq.heappop(found)
+        value = heapq.heappop(ready)[1] if ready else heapq.heappop(found)[1]
         order.append(value)
         time += cycles[value]
         for user in users[value]:
@@ -85,6 +89,24 @@ def _order(program: Program, given: Sequence[bool]) -> list[int]:
             if not missing[user]:
                 heapq.heappush(later, (begins[user], user))
     return order
+
+
+def _ranks(program: Program, waits: list[set[int]], writes: Sequence[int]) -> list[int]:
+    """Places depth first, from what is wanted to what it needs: what is computed is soon used, and few values wait."""
+    rank = [-1] * len(waits)
+    count = 0
+    wanted = [value for output in program.outputs for value in output if value != IN_LOOP]
+    for root in (*wanted, *writes, *range(len(waits))):
+        stack = [] if rank[root] >= 0 else [(root, False)]
+        while stack:
+            value, ready = stack.pop()
+            if ready:
+                rank[value], count = count, count + 1
+            elif rank[value] == -1:
+                rank[value] = -2  # on its way
+                stack.append((value, True))
+                stack += [(needed, False) for needed in sorted(waits[value], reverse=True) if rank[needed] == -1]
+    return rank
 
 
 def _waits(program: Program) -> list[set[int]]:
