@@ -149,6 +149,18 @@ def test_recordings_of_nearly_one_rate_are_filtered_together_and_all_alike(robot
     assert rows[0].dt == pytest.approx(rows[1].dt, rel=0.1)  # one corner in Hz, whole samples between rows
 
 
+@pytest.mark.parametrize(("unknown", "taken"), [(0.0, False), (0.6, True)])
+def test_usual_parts_are_learned_where_much_is_not_explained(robot, unknown, taken):
+    """A torque that no part is like: rotors and constants are learned beside it, though they bring nothing."""
+    with jax.enable_x64(True):
+        plain = recorded(robot, bigger(for_robot("viscous", robot)))
+        size = np.std(plain[0].u, axis=0)
+        data = [each.replace(u=each.u + unknown * size * np.sin(9 * np.asarray(each.q)[:, ::-1])) for each in plain]
+        parts = split(data, data[:1], robot.joint_names, robot.num_joints, 0)
+        found = choose(robot, parts, "auto", "torque", None, "auto", Options())
+    assert any(note.code == "chosen-usual" for note in found.notes) == taken, [str(note) for note in found.notes]
+
+
 def test_bounded_least_squares_agree_with_scipy():
     rng = np.random.default_rng(0)
     for _ in range(20):

@@ -13,6 +13,8 @@ from diffnea.cli import main
 from diffnea.cli.fit import _known
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.problem.known_coefficients import COEFFICIENTS, with_known
+from diffnea.identify.problem.open_scale import refuse_open_scale
+from diffnea.identify.problem.unknowns import unknowns
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +72,13 @@ def test_the_command_reads_settings(tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.err == 'diffnea: fit: --set has "delay=often"; give NAME=NUMBER, or a number a joint with commas\n'
     assert json.loads(printed.out)["samples"] == 501
+
+
+def test_a_gain_is_not_learned_from_torques_alone(robot):
+    """A robot without mass under a gain of zero would take no torque."""
+    with pytest.raises(ValueError, match="masses are known up to a factor.*fix gain"):
+        dn.fit(robot, samples(robot), actuator="gain+viscous", loss="torque")
+    ways = jax.random.key(0), robot.link_names[1:], None
+    refuse_open_scale(unknowns(robot, ("inertia",), "gain+viscous", *ways), "torque")  # one link's mass is known
+    fit = dn.fit(robot, samples(robot), actuator="gain+viscous", loss="torque", known={"gain": 1.0}, method="lm")
+    np.testing.assert_allclose(fit.robot.inertia.mass.sum(), robot.inertia.mass.sum(), rtol=0.05)

@@ -25,7 +25,7 @@ from benchmarks.outside.simulate import Experiment, machine_of, simulate
 OFF = 0.15  # how far files are off; rotors are as in a data sheet, right
 ROBOT = 200  # seed of the first robot of each family
 RIGHT = 7  # robots of each family that are fitted without a mistake
-WRONG = ("rpr", "tree4", "planar2")  # families that mistakes are made with
+WRONG = ("planar2", "rpr", "tree4", "planar3")  # families that mistakes are made with
 WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's
 
 

@@ -76,6 +76,7 @@ SENTENCES: dict[str, str] = {
     "learned, and masses are known up to a factor unless one of them is",
     "chosen-nothing": "no friction, rotor or drive raises the evidence",
     "chosen-delay": "commands act {samples:g} samples late, which raises the log evidence by {gain:.3g}",
+    "chosen-usual": "{subject} is learned too: few machines lack it, and much of the torques is not explained",
     "chosen-for-trajectories": "{subject} is learned too: roll-outs see what equations of passive joints and rows near "
     "reversals do not tell",
     "chosen-measured": "inputs are of the samples' instants, as measured torques are, rather than held after them: log "
@@ -156,6 +157,13 @@ SENTENCES: dict[str, str] = {
     "hint-positions-swapped": 'positions of joints "{subject}" and "{other}" are swapped, their inputs are not '
     "(torque left: {before:.1%} as given, {after:.1%} so); "
     "exchange their q columns in a column map",
+    "hint-small-motion": 'joint "{subject}" moved through {moved:.1%} of its range, and accelerations take {took:.1%} '
+    "of its torques: those of the whole range are foretold to ± {error:.0%} only; record larger motions "
+    "(diffnea excite plans them)",
+    "hint-slow-motion": 'joint "{subject}" moved so slowly that accelerations take {took:.1%} of its torques: those of '
+    "faster motion are foretold to ± {error:.0%} only; record faster motions (diffnea excite plans them)",
+    "foretold": 'good for motions like these: torques of the whole range of joint "{subject}", at speeds that its '
+    "torques allow, are foretold to ± {error:.0%}",
     "hint-degrees": "positions are in degrees "
     '(torque left: {before:.1%} as given, {after:.1%} so); write units = {{ q = "deg" }} in a column map',
     "hint-time-unit": "times are in {unit} (torque left: {before:.1%} as given, {after:.1%} so); "

@@ -146,6 +146,13 @@ class JudgeOptions:
     guess: float = 0.5
     # A robot that has become heavier or lighter by this factor has inputs in another unit: no file is this wrong.
     another: float = 30.0
+    # Recordings foretell nothing of larger and faster motion where accelerations take less than this share of a joint's
+    # torques and the standard error of those of the whole range is more than that: simulated small and slow motions are
+    # at 0.02 and 0.07 … 1.3, right ones at 0.16 and 0.001, real arms at 0.08. What moves through less of its range than
+    # the last moves little.
+    accelerated: float = 0.04
+    foretold: float = 0.05
+    moved: float = 0.03
     # Positions that are noise to this share of their spread tell nothing.
     noise: float = 0.5
     # Hints. A mistake is named if undoing it leaves less than this share of what was left, and no more of the torques

@@ -16,12 +16,13 @@ from diffnea.identify.friction.prandtl_fit import slipping
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.hints import hints
-from diffnea.identify.judge.verdict import ACCEPTED, another_robot, judge
+from diffnea.identify.judge.verdict import ACCEPTED, Verdict, another_robot, judge
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.equations import batch, equations
 from diffnea.identify.problem.goals import are_goals, followed
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.open_scale import refuse_open_scale
 from diffnea.identify.problem.preparation_notes import about_data, still_joints
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.reversals import without_reversals
@@ -130,6 +131,8 @@ class Plan:
             raise ValueError("fit: loss trajectory needs recordings; Samples have no order in time")
         key, chosen = jax.random.key(asked.seed), (asked.links, asked.joints, asked.known)
         free = unknowns(asked.given, asked.learn, asked.actuator, key, *chosen)
+        if asked.method != "linear" and isinstance(asked.actuator, str):  # of an earlier fit the scale is known
+            refuse_open_scale(free, asked.loss)
         before = free.model(jnp.asarray(free.start))
         problems = self._problems(free, parts)
         if problems:
@@ -293,6 +296,16 @@ class Plan:
         found = plan._restarted(free, found) if found.finite else replace(found, theta=theta)
         return linearised(free, found.rows, found.theta, "torque")
 
+    def _unexcited(self) -> tuple[Note, ...]:
+        """Whether the recordings are too small or too slow to tell anything of other motion."""
+        found = self.choice.excitation if self.choice else None
+        return () if found is None else found.lacking(self.request.joint_names, self.request.options.judge)
+
+    def _scope(self, verdict: Verdict) -> tuple[Note, ...]:
+        """What an accepted fit is not known to be good for."""
+        found = self.choice.excitation if self.choice and verdict == ACCEPTED else None
+        return () if found is None else found.scope(self.request.joint_names, self.request.options.judge)
+
     def _fit(self, free: Unknowns, parts: Split, before: AbstractModel, outcome: _Outcome, problems: list[Note]) -> Fit:
         asked, spread = self.request, spread_of(parts.fitted)
         known = not self.guessed
@@ -303,7 +316,7 @@ class Plan:
             stopped = [note("search-stopped")] if outcome.status is Status.STOPPED_EARLY else []
             notes = (*stopped, *still_joints(parts, asked.joint_names))
             strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
-            verdict = judge(metrics, judged, asked.joint_names, problems, notes, strange)
+            verdict = judge(metrics, judged, asked.joint_names, problems, notes, (*strange, *self._unexcited()))
             if verdict != ACCEPTED and isinstance(asked.given, Robot):
                 verdict = verdict.also(hints(asked.given, parts.fitted, outcome.model, asked.options.judge))
         return Fit(
@@ -317,6 +330,7 @@ class Plan:
                 *self.guessed,
                 *(self.choice.notes if self.choice else ()),
                 *outcome.notes,
+                *self._scope(verdict),
             ),
             config=asked.config(free.named, parts),
             consistent=outcome.consistent or outcome.model,

@@ -1,9 +1,11 @@
 """What to learn, where that is left to the data: parts of the actuator, armatures, zero positions, and which loss."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
+from jaxtyping import Float
 
 from diffnea.actuators import AbstractActuator, for_robot
 from diffnea.files import Json
@@ -11,8 +13,10 @@ from diffnea.identify.notes import Note, note
 from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.reversals import without_reversals
+from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.tracks import Split
-from diffnea.identify.solve.columns import columns, coupled_row
+from diffnea.identify.solve.columns import columns, coupled_row, of_reference
+from diffnea.identify.solve.excitation import Excitation, reference_motion, whole_range
 from diffnea.identify.solve.part_search import MOST_DELAY, PartsFound, search
 from diffnea.models import Model
 from diffnea.robot import Robot
@@ -28,6 +32,7 @@ class Choice:
     notes: tuple[Note, ...] = ()
     known: Mapping[str, object] = field(default_factory=dict)  # what the actuator is made with
     measured: bool = False  # inputs are of the samples' instants, not held after them
+    excitation: Excitation | None = None  # what the recordings foretell of other motion
 
 
 def choose(
@@ -55,13 +60,32 @@ def choose(
     late = MOST_DELAY if parts.timed else 0
     rubbing = Model(robot, for_robot("stribeck", robot))  # rows that dry friction spoils tell nothing of it
     clear = without_reversals(parts, rubbing, "torque", 20 * robot.num_joints, options.problem)
-    table = columns(robot, equations(clear.fitted, late, np.ones(robot.num_joints)))
+    rows = equations(clear.fitted, late, np.ones(robot.num_joints))
+    table = columns(robot, rows)
     if not all(np.isfinite(part).all() for part in (*table.parts.values(), table.wanted)):
         chosen, notes = _loss(loss, parts, method, actuator)
         return Choice("ideal", chosen, named, notes)  # the fit will say so
-    found = search(table, scaled, parts.timed and not instants)
+    q = np.concatenate([track.q for track in parts.fitted])
+    reference = partial(_reference, robot, rows, q)
+    found = search(table, scaled, parts.timed and not instants, reference if table.driven.any() else None)
     chosen, notes = _loss(loss, parts, method, actuator, found.left, options.solve)
-    return _choice(found, robot, chosen, named, notes, options.solve)
+    picked = _choice(found, robot, chosen, named, notes, options.solve)
+    return replace(picked, excitation=_excitation(found, robot, q, table.driven))
+
+
+def _reference(
+    robot: Robot, rows: Sequence[Rows], q: Float[np.ndarray, "sample n"], torque: Float[np.ndarray, " n"]
+) -> Mapping[str, np.ndarray]:
+    """Columns of a motion through the whole range that takes such torques."""
+    return of_reference(robot, rows, reference_motion(robot, q, torque))
+
+
+def _excitation(found: PartsFound, robot: Robot, q: np.ndarray, driven: np.ndarray) -> Excitation | None:
+    if found.error is None or found.accelerated is None:
+        return None
+    lower, upper = whole_range(robot, q)
+    moved = np.ptp(q, axis=0)
+    return Excitation(found.error, found.accelerated, moved / np.maximum(upper - lower, 1e-300), driven & (moved > 0))
 
 
 def _loss(
@@ -103,9 +127,12 @@ def _choice(
     """In words of `fit`.
 
     Roll-outs see what equations do not tell: dry friction near rest, where rows are left out, and zeros of passive
-    joints. Trajectories learn them too, where a regression leaves something to explain.
+    joints. Trajectories learn them too, where a regression leaves something to explain. Where it leaves much of the
+    torques of an arm, something is missing that nobody knows, and parts that few machines lack are learned unless they
+    do harm: the others would have to stand in for them.
     """
-    names = found.names
+    names, usual = found.names, found.usual if loss == "torque" and found.left > options.well_explained else ()
+    names = (*names, *usual)
     if loss == "trajectory" and not found.driven and found.left > options.explained:
         names = (*names, "stribeck", "calibration")
     elif loss == "trajectory" and found.driven and found.left > options.well_explained:
@@ -129,7 +156,8 @@ def _choice(
         said.append(note("chosen-delay", samples=found.delay, gain=found.sooner))
     if found.delay < 0:
         said.append(note("chosen-measured", gain=found.sooner))
-    added = sorted({*names} - {*found.names})
+    said += [note("chosen-usual", each) for each in usual]
+    added = sorted({*names} - {*found.names, *usual})
     said += [note("chosen-for-trajectories", each) for each in added]
     return Choice(name, loss, kept, (note("chosen", actuator=name), *said, *none, *notes), known, found.delay < 0)
 

@@ -43,6 +43,7 @@ class Columns:
         np.ndarray, " n"
     ]  # of each joint's torques: what inertia and gravity of the file ask for, each by itself
     sizes: Float[np.ndarray, "n ten_n"]  # the share by which each change of bodies moves that size, where gravity acts
+    moving: Float[np.ndarray, " n"]  # of each joint's torques, what accelerations take
     root: Int[np.ndarray, " n"]  # the joint at the base that each hangs on
 
     @property
@@ -81,6 +82,13 @@ def columns(robot: Robot, several: Sequence[Rows]) -> Columns:
     )
 
 
+def of_reference(robot: Robot, several: Sequence[Rows], batch: Batch) -> dict[str, Float[np.ndarray, "state n k"]]:
+    """The columns of other motion, as `columns` of these rows have them, unfiltered."""
+    q, qd = (np.concatenate([getattr(rows.batch, key) for rows in several]) for key in ("q", "qd"))
+    speed = np.sqrt(np.mean(qd**2, axis=0)) + 1e-9
+    return _of_samples(robot, batch, body_basis(robot), speed, _rates(robot, q))
+
+
 def _roots(robot: Robot) -> Int[np.ndarray, " n"]:
     """The joint at the base that each joint hangs on."""
     found = np.arange(robot.num_joints)
@@ -89,8 +97,9 @@ def _roots(robot: Robot) -> Int[np.ndarray, " n"]:
     return found
 
 
-def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The size of each joint's torques, and how bodies change that of gravity; where none acts, that of inertia."""
+def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The size of each joint's torques, how bodies change that of gravity (where none acts, that of inertia), and the
+    size of what accelerations take."""
     q, qdd = (np.concatenate([np.asarray(getattr(rows.batch, key)) for rows in several]) for key in ("q", "qdd"))
     some = np.unique(np.linspace(0, len(q) - 1, SIZED).astype(int))
     q, qdd, still = jnp.asarray(q[some]), jnp.asarray(qdd[some]), jnp.zeros_like(q[some])
@@ -104,7 +113,7 @@ def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np
         torque = each @ own
         square = np.sum(torque**2, axis=0) + 1e-300
         shares.append(np.einsum("sj,sjk->jk", torque, each @ basis) / square[:, None])
-    return np.hypot(*both), np.where(acts[:, None], *shares)
+    return np.hypot(*both), np.where(acts[:, None], *shares), both[1]
 
 
 def _filtered(

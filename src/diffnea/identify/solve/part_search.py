@@ -9,7 +9,7 @@ Equations of passive joints have nothing on their other side: they are met best 
 only where no joint is driven at all, and then with weights of the file's size on average.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +18,8 @@ from jaxtyping import Float
 from diffnea.identify.solve.columns import Columns, coupled_row
 from diffnea.identify.solve.regression import Regression
 
+# Columns of a motion that takes such torques.
+Reference = Callable[[Float[np.ndarray, " n"]], Mapping[str, np.ndarray]]
 # What is tried of driven robots, and of those that swing freely; couplings come with it.
 _DRIVEN = ("viscous", "coulomb", "stribeck", "grease", "armature", "constant", "offset", "calibration")
 _FREE = ("viscous", "coulomb", "stribeck", "grease")
@@ -45,10 +47,13 @@ class PartsFound:
     gain: Float[np.ndarray, " n"] | None  # torque by command, where commands are no torques
     left: float  # of the torques, the worst driven joint's share
     driven: bool  # whether every joint is
+    usual: tuple[str, ...] = ()  # parts that few machines lack, not taken, which would do no harm
+    error: Float[np.ndarray, " n"] | None = None  # of torques of the reference motion, as a share of their size
+    accelerated: Float[np.ndarray, " n"] | None = None  # share of the recorded torques that accelerations take
 
 
-def search(table: Columns, scaled: bool, timed: bool) -> PartsFound:
-    """Parts, scale and delay of the commands, and noise, in turn."""
+def search(table: Columns, scaled: bool, timed: bool, reference: Reference | None = None) -> PartsFound:
+    """Parts, scale and delay of the commands, and noise, in turn; `reference` has columns of other motion."""
     driven = table.driven
     if driven.any():
         table = replace(table, kept=table.kept & driven)
@@ -71,9 +76,18 @@ def search(table: Columns, scaled: bool, timed: bool) -> PartsFound:
         have = [name for name, _ in gains]
     left = weighed.share(_named(weighed, have))[weighed.table.kept.any(0)]
     brought = [*gains, *([("gain", more)] if gain is not None else [])]
-    return PartsFound(
-        tuple(have), tuple(brought), delay, sooner, gain, float(max(left, default=0.0)), bool(driven.all())
-    )
+    worst, every = float(max(left, default=0.0)), bool(driven.all())
+    usual = _Greedy(weighed, candidates).harmless(have) if every else ()
+    error = None if reference is None else _foretold(weighed, [*have, *usual], reference)
+    taken = table.moving / (weighed.size() / weighed.scale)
+    return PartsFound(tuple(have), tuple(brought), delay, sooner, gain, worst, every, usual, error, taken)
+
+
+def _foretold(weighed: Regression, have: Sequence[str], reference: Reference) -> Float[np.ndarray, " n"]:
+    """The standard error of torques of the reference motion, as a share of their size by the file."""
+    parts = reference(weighed.size() / weighed.scale)
+    size = np.sqrt(np.mean(parts["file"][..., 0] ** 2, axis=0)) * weighed.scale
+    return weighed.foretold(_named(weighed, have), parts) / np.maximum(size, 1e-300)
 
 
 def _gain(weighed: Regression, have: Sequence[str]) -> tuple[np.ndarray | None, float]:
@@ -159,6 +173,15 @@ class _Greedy:
                 have = [*without, (within, brought)] if within and self._gain(others, within) > 0 else without
         return have
 
+    def harmless(self, have: Sequence[str]) -> tuple[str, ...]:
+        """Usual parts that were not taken, and with which blocks left out are not surely predicted worse."""
+        found = list(have)
+        for name in self._next(have)[0]:
+            if name in _USUAL:
+                gain, error = self._difference(found, name)
+                found += [name] if gain > -error else []
+        return tuple(found[len(have) :])
+
     def _best(self, names: Sequence[str], more: Sequence[str]) -> tuple[float, str]:
         return max(((self._gain(names, name), name) for name in more), default=(0.0, ""))
 
@@ -176,8 +199,12 @@ class _Greedy:
         It is chance within one standard error over the folds, or below what is worth mentioning. What depends on
         positions must hold where joints have not been.
         """
+        gain, error = self._difference(names, name)
+        return gain if gain > max(error, _MENTIONED) else 0.0
+
+    def _difference(self, names: Sequence[str], name: str) -> tuple[float, float]:
+        """The rise of that logarithm with one more part, and its standard error."""
         both = (_named(self.weighed, each) for each in (names, [*names, name]))
         before, after = (self.weighed.left_out(each, name in _BY_POSITION) for each in both)
         folds = 0.5 * (before - after)
-        error = np.std(folds, ddof=1) * np.sqrt(len(folds))
-        return float(folds.sum()) if folds.sum() > max(error, _MENTIONED) else 0.0
+        return float(folds.sum()), float(np.std(folds, ddof=1) * np.sqrt(len(folds)))

@@ -5,7 +5,7 @@ equations. Squares count in units of the noise of each joint in each recording, 
 a row counts as much as its share of independent ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -139,6 +139,16 @@ class Regression:
         wrong, kept = self.residual(names), self.table.kept
         left = np.sum(wrong**2 * kept, axis=0) / np.maximum(kept.sum(0), 1)
         return np.sqrt(left) / (self.size() * self._taken(self._solved(names, self._equations(names))))
+
+    def foretold(self, names: Sequence[str], parts: Mapping[str, np.ndarray]) -> Float[np.ndarray, " n"]:
+        """The standard error of torques of other motion, whose columns these are, in the unit of commands."""
+        chosen, found = self._columns(names), self._equations(names)
+        matrix = found.matrix + self._prior(found.matrix, chosen)
+        scale = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
+        values, vectors = np.linalg.eigh(matrix / np.outer(scale, scale))
+        root = vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1])) / scale[:, None]
+        rows = np.concatenate([parts[name] for name in self.table.parts], axis=2) * self._factors()[:, : self._wanted]
+        return np.sqrt(np.mean(np.sum((rows[..., chosen] @ root) ** 2, axis=2), axis=0))
 
     def size(self) -> Float[np.ndarray, " n"]:
         """Of each joint's torques, in the unit of commands."""
