@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +11,9 @@ from jaxtyping import Float
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator
 from diffnea.errors import DiffneaError
+from diffnea.files import Json
 from diffnea.identify.determine.findings import knowledge
-from diffnea.identify.floating.choice import FRICTION, Chosen, choose
+from diffnea.identify.floating.choice import FRICTION_TRIED, Chosen, choose
 from diffnea.identify.floating.columns import BASE, BASE_ROWS, columns, sizes
 from diffnea.identify.floating.equations import LinearEquations
 from diffnea.identify.floating.judging import assess, torque_rows
@@ -33,7 +33,7 @@ from diffnea.robot import Robot
 
 # Rows for each number to learn, at least.
 LEAST_ROWS = 2
-LEARN = ("inertia", "armature", "actuator")
+FLOATING_LEARN = ("inertia", "armature", "actuator")
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class FloatingPlan:
         asked = self.request
         learn = asked.learn
         if learn is None:
-            learn = LEARN if chosen.armature else ("inertia", "actuator")
+            learn = FLOATING_LEARN if chosen.armature else ("inertia", "actuator")
         key, given = jax.random.key(asked.seed), (asked.links, asked.joints, asked.known)
         return unknowns(self.robot, learn, chosen.actuator, key, *given)
 
@@ -152,7 +152,7 @@ def _sensor(solved: Solved) -> tuple[Note, ...]:
     return (note("imu-mounting", bias=off, turn=turned, place=1e3 * moved),)
 
 
-def _config(asked: Request, free: Unknowns, parts: Parts) -> dict[str, Any]:
+def _config(asked: Request, free: Unknowns, parts: Parts) -> Json:
     both = (*parts.fitted, *parts.test)
     return {
         "robot": getattr(asked.given, "name", ""),
@@ -192,10 +192,10 @@ def _check(asked: Request, robot: Robot) -> None:
         raise ValueError(
             "fit: a free base is fitted by method auto from the robot file; leave method, start, robust out"
         )
-    if not isinstance(asked.actuator, str) or asked.actuator not in ("auto", *FRICTION):
-        raise ValueError(f"fit: of a free base actuator is auto, {', '.join(FRICTION)}; leave other parts out")
-    strange = set(asked.learn or ()) - set(LEARN)
+    if not isinstance(asked.actuator, str) or asked.actuator not in ("auto", *FRICTION_TRIED):
+        raise ValueError(f"fit: of a free base actuator is auto, {', '.join(FRICTION_TRIED)}; leave other parts out")
+    strange = set(asked.learn or ()) - set(FLOATING_LEARN)
     if strange:
         raise ValueError(
-            f"fit: of a free base learn any of {', '.join(LEARN)}; {sorted(strange)[0]} is for fixed bases"
+            f"fit: of a free base learn any of {', '.join(FLOATING_LEARN)}; {sorted(strange)[0]} is for fixed bases"
         )

@@ -21,8 +21,6 @@ class ProblemOptions:
     held_back_samples: float = 0.2
     # Of the rest, what chooses between starts.
     validation: float = 0.2
-    # A low-pass that leaves less than this share of the samples, for want of neighbours, is not used.
-    least_filtered: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,6 @@ class SolveOptions:
     heat_iterations: int = 30  # before the best of several starts goes on
     huber: float = 1.345  # standard deviations up to which Huber's loss is quadratic: 95 % efficient for a Gaussian
     evidence_rounds: int = 30  # of noise, strengths and θ in turn, at most
-    settled: float = 0.02  # they have settled when no logarithm moves by more
     strength: float = 1e3  # of the prior at first: files within 3 %; evidence moves it, and one link at a time leaves
     strength_shape: float = 2.0  # of the Gamma distribution of strengths over links: the smaller, the freer is each
     least_strength: float = 0.1  # below, log-Cholesky numbers can run away
@@ -42,8 +39,6 @@ class SolveOptions:
     ratio_width: float = 0.5  # of the logarithm of static by kinetic friction, which is seldom beyond 2
     # A step that promises less than this share of what one independent residual brings is none: noise brings more.
     insignificant: float = 1e-2
-    # So many such steps in a row end a search: the first of them may only be a damped one.
-    patience: int = 3
     # Trajectories are compared of so few joints where a regression leaves more than this share of some joint's torques.
     few_joints: int = 3
     well_explained: float = 0.05
@@ -65,8 +60,6 @@ class TrajectoryOptions:
     # Of a stage: few are cheap, and others lead past the bumps of their loss. At most so many of all data.
     windows: int = 32
     most_windows: int = 384
-    # So often windows of all data are weighted anew, and zeros of recordings and θ are found in turn.
-    rounds: int = 2
     # Steps of a descent: it is past bumps by then, or stuck.
     iterations: int = 20
     # A moderate change of a number costs as much as so many residuals of usual size: what the data do not tell stays.
@@ -109,10 +102,6 @@ class DetermineOptions:
     # take correlation for independence, more leave fewer cosines and wider intervals. Correlations of stationary noise
     # count up to as many, less and less.
     memories: float = 4.0
-    # Cosines at least: fewer make Student's quantile larger than 2.8.
-    fewest_cosines: int = 4
-    # Pairs of draws that show what noise of positions does to estimates: it is then known to some 10 %.
-    noise_pairs: int = 6
     # A quantity is determined when what is not moves it by less than this share of its standard deviation.
     leak: float = 0.3
 

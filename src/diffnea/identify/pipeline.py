@@ -32,12 +32,11 @@ from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
-from diffnea.identify.servo.fit import AUTO as AUTO_SERVO
-from diffnea.identify.servo.fit import fit_servo
+from diffnea.identify.servo.fit import AUTO_SERVO, fit_servo
 from diffnea.identify.solve import multistart
 from diffnea.identify.solve.choice import Choice, choose
 from diffnea.identify.solve.file_prior import file_prior
-from diffnea.identify.solve.linear import FRICTION, regress
+from diffnea.identify.solve.linear import LINEAR_FRICTION, regress
 from diffnea.identify.solve.solution import Status
 from diffnea.identify.solve.starts import near, random_starts, settled
 from diffnea.identify.trajectory import chains
@@ -182,8 +181,10 @@ class Plan:
     def _regressed(self, free: Unknowns, parts: Split, before: AbstractModel, weight: np.ndarray) -> _Outcome:
         """Regression, which needs no search."""
         asked = self.request
-        if not isinstance(asked.actuator, str) or asked.actuator not in FRICTION:
-            raise ValueError(f"fit: method linear takes actuator {', '.join(FRICTION)} by name; use auto for others")
+        if not isinstance(asked.actuator, str) or asked.actuator not in LINEAR_FRICTION:
+            raise ValueError(
+                f"fit: method linear takes actuator {', '.join(LINEAR_FRICTION)} by name; use auto for others"
+            )
         if set(free.learned) - {"inertia", "actuator"} or asked.links is not None or asked.known:
             raise ValueError("fit: method linear learns all inertias and friction; leave kinematics and the like out")
         assert isinstance(before, Model)

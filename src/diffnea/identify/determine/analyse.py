@@ -19,6 +19,8 @@ from diffnea.identify.options import DetermineOptions
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model
 
+# Pairs of draws that show what noise of positions does to estimates: it is then known to some 10 %.
+NOISE_PAIRS = 6
 _DEFAULT = DetermineOptions()
 # Columns closer than this to a sum of others are that sum: exact derivatives differ from it by rounding only.
 _EXACT = {"float64": 1e-7, "float32": 3e-3}
@@ -134,5 +136,5 @@ def _estimate(
     sums = data.rows @ view.structure.rows
     shares = np.abs(sums) * view.coordinates.scales
     sums = np.where(shares < _SILENT * shares.max(axis=1, keepdims=True, initial=0.0), 0.0, sums)
-    moved = bias(problem, view.steps[:, list(data.independent)], options.noise_pairs)
+    moved = bias(problem, view.steps[:, list(data.independent)], NOISE_PAIRS)
     return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread, options.leak, moved)

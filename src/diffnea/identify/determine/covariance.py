@@ -26,6 +26,8 @@ _QUIET = 10
 _DEFAULT = DetermineOptions()
 # Half a 95 % interval of a normal variable, in standard deviations.
 NORMAL_QUANTILE = 1.959964
+# Cosines of the HAC covariance at least: fewer make Student's quantile larger than 2.8.
+FEWEST_COSINES = 4
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,7 @@ def uncertainty(
 
 def _slow(scores, sample, segment, memory: float, options: DetermineOptions) -> tuple[np.ndarray, float]:
     """The variance of the sum of scores by slow cosines, recording by recording."""
-    meat, weights, fewest = np.zeros((scores.shape[1],) * 2), [], options.fewest_cosines
+    meat, weights, fewest = np.zeros((scores.shape[1],) * 2), [], FEWEST_COSINES
     for rows in _groups(segment):
         first, length = sample[rows].min(), int(np.ptp(sample[rows])) + 1
         most = max(fewest, 0.4 * length ** (2 / 3))

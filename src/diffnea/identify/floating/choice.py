@@ -21,7 +21,7 @@ from diffnea.identify.solve.file_prior import file_prior
 from diffnea.robot import Robot
 
 # Actuators that are linear in their coefficients, by what is compared: simplest first.
-FRICTION = ("ideal", "viscous", "coulomb", "viscous+coulomb")
+FRICTION_TRIED = ("ideal", "viscous", "coulomb", "viscous+coulomb")
 BLOCKS, FOLDS = 24, 8
 # Expected distance of files here: a tenth, looser than at first, since no evidence corrects it.
 STRENGTH = 100.0
@@ -40,10 +40,12 @@ class Chosen:
 
 def choose(robot: Robot, rows: Sequence[LinearRows], imu: bool, options: SolveOptions) -> Chosen:
     """The simplest of the hypotheses that predicts as well as any; noise is what the richest of them leaves."""
-    richest = unknowns(robot, ("inertia", "armature", "actuator"), FRICTION[-1], jax.random.key(0))
+    richest = unknowns(robot, ("inertia", "armature", "actuator"), FRICTION_TRIED[-1], jax.random.key(0))
     whole = _Whole.of(LinearEquations(richest, imu), rows, robot.num_joints, options)
-    tried = {(name, armature): whole.with_parts(name, armature) for name in FRICTION for armature in (False, True)}
-    scale = tried[FRICTION[-1], True].noise()
+    tried = {
+        (name, armature): whole.with_parts(name, armature) for name in FRICTION_TRIED for armature in (False, True)
+    }
+    scale = tried[FRICTION_TRIED[-1], True].noise()
     left = {key: each.left_out(scale) for key, each in tried.items()}
     best = min(left, key=lambda key: left[key].sum())
     for key in sorted(left, key=_parts):

@@ -19,7 +19,7 @@ from diffnea.recordings.smoothing import noise_level
 from diffnea.recordings.terms import Terms, terms
 from diffnea.robot import Robot
 
-_SIGNALS = ("q", "qd", "qdd", "u", "proper", "rates", "turning", "up", "contacts")
+_STRETCH_SIGNALS = ("q", "qd", "qdd", "u", "proper", "rates", "turning", "up", "contacts")
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Stretch:
 
     def take(self, rows: slice) -> "Stretch":
         """Some of its samples."""
-        some = {key: value[rows] for key in _SIGNALS if (value := getattr(self, key)) is not None}
+        some = {key: value[rows] for key in _STRETCH_SIGNALS if (value := getattr(self, key)) is not None}
         return replace(self, **some)
 
 

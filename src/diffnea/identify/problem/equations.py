@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.options import ProblemOptions
 from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of, together
 from diffnea.identify.problem.tracks import SAME_RATE, Track, past_commands, position_noise
 from diffnea.recordings.terms import Terms
 
 # States smoothed to so many radians a sample need no more samples: their products do not alias into what is kept.
 ALIAS_FREE = 0.5 * np.pi
+# A low-pass that leaves less than this share of the samples, for want of neighbours, is not used.
+LEAST_FILTERED = 0.5
 
 
 def batch(tracks: Sequence[Track], late: int, weight: Float[np.ndarray, " n"]) -> Batch:
@@ -74,7 +75,7 @@ def _filtered(tracks: list[Track], bandwidth: float, late: int, weight: Float[np
     ]
     whole = [each.take(slice(0, len(each.q) // size * size)) for each in samples]
     left = sum(max(0, len(each.q) - (blocks - 1) * size) for each in whole)
-    if left < ProblemOptions().least_filtered * sum(len(each.q) for each in samples):
+    if left < LEAST_FILTERED * sum(len(each.q) for each in samples):
         return None
     lengths = [len(each.q) for each in whole]
     rows = filtered(together(whole), lengths, every * dt, taps)

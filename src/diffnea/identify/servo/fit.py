@@ -1,9 +1,8 @@
 """The fit of a servo robot: starts by regression, whole motions by search, a table where one was touched."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,7 +26,7 @@ from diffnea.identify.servo.unknowns import Freedom, freedom
 from diffnea.models import Model
 
 # What a fit takes where nothing is said but that inputs are goals.
-AUTO = "servo+coulomb+load+delay"
+AUTO_SERVO = "servo+coulomb+load+delay"
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class ServoFit:
     history: tuple[float, ...]
     converged: bool
     notes: tuple[Note, ...]
-    linearised: Any
+    linearised: Callable[[], Linearised]
 
 
 def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptions) -> ServoFit:

@@ -7,13 +7,12 @@ that grows with load for friction that does not; and all numbers are drawn at ra
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, PyTree
 
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator, Combined, Delay, Servo
@@ -58,7 +57,7 @@ def _joints(free: Freedom) -> Int[np.ndarray, " p"]:
     robot, actuator, table = free.tree
     n = actuator.num_joints
 
-    def of_leaf(leaf: Any) -> np.ndarray:
+    def of_leaf(leaf: PyTree) -> np.ndarray:
         return np.arange(float(n)) if np.shape(leaf) == (n,) else np.full(np.shape(leaf), -1.0)
 
     others = jax.tree.map(lambda leaf: np.full(np.shape(leaf), -1.0), (robot, table))

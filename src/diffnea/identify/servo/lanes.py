@@ -7,12 +7,11 @@ fill vector registers, which one long motion would leave idle.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from diffnea import batches
 from diffnea.identify.problem.tracks import Track
@@ -77,11 +76,11 @@ def lanes(tracks: Sequence[Track], most_delay: int) -> Lanes:
 
 
 @lru_cache(maxsize=64)
-def _course(known: Any) -> Any:
+def _course(known: PyTree) -> PyTree:
     """Positions along a lane, the whole loop as one kernel."""
     one = batches.kernel_for(_advance, known)
 
-    def course(model: Any, goal: Array, measured: Array, first: Array, dt: Array) -> Array:
+    def course(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array) -> Array:
         def body(state, row):
             q, qd = one(model, *row, *state)
             # The state before the step is what is compared: at a first row, where the robot was.
@@ -93,14 +92,14 @@ def _course(known: Any) -> Any:
     return batches.kernel_for(course, known)
 
 
-def _advance(model: Any, goal: Array, measured: Array, first: Array, dt: Array, q: Array, qd: Array):
+def _advance(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array, q: Array, qd: Array):
     q, qd = jnp.where(first > 0, measured, q), jnp.where(first > 0, 0.0, qd)
     return safe_step(model, q, qd, goal, dt)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _predict(
-    skeleton: Any, known: Any, leaves: list[Array], data: tuple[Array, ...]
+    skeleton: PyTree, known: PyTree, leaves: list[Array], data: tuple[Array, ...]
 ) -> Float[Array, "model lane time n"]:
     course = _course(known)
     goal, measured, first, dt = data
@@ -121,7 +120,7 @@ def _predict(
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _compare(
-    skeleton: Any, known: Any, leaves: list[Array], data: tuple[Array, ...], rows: Array, members: Array
+    skeleton: PyTree, known: PyTree, leaves: list[Array], data: tuple[Array, ...], rows: Array, members: Array
 ) -> tuple[Float[Array, "model row n"], Float[Array, "model lane slot n"]]:
     """Errors of some rows, and sums of squares over the rows of each motion of a lane."""
     left = _predict(skeleton, known, leaves, data) - data[1][None]
@@ -133,7 +132,7 @@ def _compare(
 class Predictor:
     """Predicts all motions of some lanes by several models at once, in single precision."""
 
-    def __init__(self, data: Lanes, like: Any):
+    def __init__(self, data: Lanes, like: PyTree):
         leaves, structure = jax.tree.flatten(like)
         self._skeleton, self._known = batches.skeleton_of(like, structure), batches.whole_numbers(like)
         arrays = data.goal, data.measured, data.first, data.dt
@@ -142,11 +141,11 @@ class Predictor:
         lanes, self._slots = _members(data.motion)
         self._members, self._sizes = jnp.asarray(lanes), lanes.sum(axis=1)
 
-    def __call__(self, models: Any) -> Float[np.ndarray, "model lane time n"]:
+    def __call__(self, models: PyTree) -> Float[np.ndarray, "model lane time n"]:
         """Positions; `models` has a leading axis on every leaf."""
         return np.asarray(_predict(self._skeleton, self._known, jax.tree.leaves(models), self._data))
 
-    def compared(self, models: Any) -> tuple[Float[np.ndarray, "model row n"], Float[np.ndarray, "model motion n"]]:
+    def compared(self, models: PyTree) -> tuple[Float[np.ndarray, "model row n"], Float[np.ndarray, "model motion n"]]:
         """Errors of the rows that are compared, and mean squares of all rows of each motion."""
         leaves = jax.tree.leaves(models)
         errors, sums = _compare(self._skeleton, self._known, leaves, self._data, self._rows, self._members)

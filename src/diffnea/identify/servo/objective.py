@@ -19,7 +19,7 @@ MOST_MODELS = 24
 # Models side by side at least: fewer are filled up, so that few shapes are compiled.
 LEAST_MODELS = 4
 # RMS errors are rounded off below this, in rad: a fifth of what encoders of such servos resolve.
-FLOOR = 3e-4
+LEAST_RMS = 3e-4
 # How much of the RMS errors' own curvature counts; all of it would leave nothing where one number explains a motion.
 CURVED = 0.9
 # What a number pays for being as far from its start as is expected, in rad of the loss.
@@ -57,7 +57,7 @@ class Objective:
             padded = np.concatenate([block, np.repeat(block[-1:], -len(block) % LEAST_MODELS, 0)])
             errors, squares = self.predictor.compared(self._models(jnp.asarray(padded)))
             for theta, error, mean in zip(block, errors, squares, strict=False):
-                rms = np.sqrt(mean + FLOOR**2)
+                rms = np.sqrt(mean + LEAST_RMS**2)
                 found.append(Compared(error, rms, self._loss(theta, rms)))
         return found
 

@@ -24,7 +24,7 @@ LONGEST = 2.0
 # one set of slopes lower it by less than the second.
 WORTHWHILE, ENOUGH = 1e-3, 2e-3
 # Steps with one set of slopes at most.
-MOST_STEPS = 12
+SEARCH_STEPS = 12
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def search(
 def _round(walk: _Walk, slopes: Float[np.ndarray, "p row n"]) -> None:
     """Steps with one set of slopes, until they lead nowhere."""
     walk.damping, failed = min(walk.damping, 1.0), 0
-    for _ in range(MOST_STEPS):
+    for _ in range(SEARCH_STEPS):
         gain = walk.step(slopes)
         failed = failed + 1 if gain < WORTHWHILE else 0
         if failed == 2:

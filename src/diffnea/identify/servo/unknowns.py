@@ -6,13 +6,12 @@ file's, and masses are the file's. Viscous friction is one number with the servo
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator, Combined, Delay, Stribeck, Viscous
@@ -35,8 +34,8 @@ EXPECTED = {"positive": 10.0, "delay": 10.0, "centre": 0.01, "table": 0.2, "zero
 class Freedom:
     """A module of free numbers with a table, and for each entry of θ its step and its spread."""
 
-    tree: Any  # (virtual robot, actuator, table or None)
-    masks: Any
+    tree: PyTree  # (virtual robot, actuator, table or None)
+    masks: PyTree
 
     @property
     def start(self) -> Float[np.ndarray, " p"]:
@@ -92,7 +91,7 @@ def _logit(part: Delay, samples: float) -> np.ndarray:
     return samples / part.samples / np.maximum(share * (1 - share), 0.02)
 
 
-def _on_parts(tree: Any, actuator: AbstractActuator, kind: type, change: Any) -> Any:
+def _on_parts(tree: PyTree, actuator: AbstractActuator, kind: type, change: PyTree) -> PyTree:
     """A tree like the actuator, with its parts of a kind changed."""
     if not isinstance(actuator, Combined):
         return change(tree, actuator) if isinstance(actuator, kind) else tree
@@ -116,6 +115,6 @@ def freedom(free: Unknowns) -> Freedom:
     return Freedom((virtual, actuator, None), (robot_masks, driving, None))
 
 
-def _filled(leaf: str, value: Any, tree: Any, part: AbstractActuator) -> Any:
+def _filled(leaf: str, value: PyTree, tree: PyTree, part: AbstractActuator) -> PyTree:
     """A part, or masks of it, with one leaf all the same."""
     return eqx.tree_at(lambda each: getattr(each, leaf), tree, np.full(part.num_joints, value))

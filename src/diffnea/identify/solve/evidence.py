@@ -14,10 +14,10 @@ independent ones.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, PyTree
 
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.least_squares import Problem
@@ -31,6 +31,8 @@ from diffnea.identify.solve.levenberg_marquardt import FLOOR, minimise
 
 # Weights of two joints differ by no more than this factor: a joint that is met exactly says nothing of the others.
 MOST_RATIO = 1e3
+# Noise and strengths have settled when no logarithm moves by more.
+UNCHANGED = 0.02
 # Steps of θ between two looks at noise and strengths; strengths that keep going one way go faster, so far.
 INNER, FASTEST, MOST_STEP = 4, 6.0, 3.0
 
@@ -41,7 +43,7 @@ class Posterior:
 
     theta: Float[np.ndarray, " p"]
     loss: float
-    rows: tuple[Any, ...]  # joints weighted by their noise
+    rows: tuple[PyTree, ...]  # joints weighted by their noise
     prior: Prior  # with the strengths that were found
     variance: float  # of a weighted residual
     precision: Float[np.ndarray, "p p"]  # of θ: data and prior together
@@ -53,9 +55,9 @@ class Posterior:
 class Equations(Protocol):
     """What rows are compared by: their weighted residuals at θ, and the least-squares problem of several of them."""
 
-    def residuals(self, rows: Any, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "row n"]: ...
+    def residuals(self, rows: PyTree, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "row n"]: ...
 
-    def problem(self, rows: Sequence[Any]) -> Problem: ...
+    def problem(self, rows: Sequence[PyTree]) -> Problem: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Compared:
 
 def weigh(
     equations: Equations,
-    rows: Sequence[Any],
+    rows: Sequence[PyTree],
     theta: Float[np.ndarray, " p"],
     prior: Prior,
     options: SolveOptions,
@@ -96,7 +98,7 @@ def weigh(
         found = _trust(prior, theta, precision, trust, options)
         step = float(np.log(found / trust))
         pace = min(1.5 * pace, FASTEST) if step * before > 0 else 1.0
-        if max(abs(step), abs(np.log(value / max(variance, FLOOR)))) < options.settled:
+        if max(abs(step), abs(np.log(value / max(variance, FLOOR)))) < UNCHANGED:
             break
         trust = float(np.clip(trust * np.exp(np.clip(pace * step, -MOST_STEP, MOST_STEP)), *_bounds(options)))
         before, prior = step, prior.with_strength(_strengths(prior, theta, precision, trust, options))
@@ -170,8 +172,8 @@ def _inverse(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
 
 
 def _weighted(
-    equations: Equations, rows: Sequence[Any], theta: Float[np.ndarray, " p"], robust: bool, options: SolveOptions
-) -> tuple[tuple[Any, ...], float]:
+    equations: Equations, rows: Sequence[PyTree], theta: Float[np.ndarray, " p"], robust: bool, options: SolveOptions
+) -> tuple[tuple[PyTree, ...], float]:
     """Rows with each joint divided by its noise, less where that is correlated; and the variance of what results."""
     wrong = [equations.residuals(each, theta) for each in rows]
     noise = _noise(rows, wrong, robust)
@@ -186,7 +188,9 @@ def _weighted(
     return tuple(scaled), common**2
 
 
-def _noise(rows: Sequence[Any], wrong: Sequence[Float[np.ndarray, "row n"]], robust: bool) -> Float[np.ndarray, " n"]:
+def _noise(
+    rows: Sequence[PyTree], wrong: Sequence[Float[np.ndarray, "row n"]], robust: bool
+) -> Float[np.ndarray, " n"]:
     """Standard deviation of each joint's residuals, or by their median, times the root of their correlation time."""
     found = []
     for joint in range(wrong[0].shape[1]):

@@ -20,6 +20,8 @@ from diffnea.identify.solve.solution import Solution, status_of
 RANK_TOLERANCE = 1e-14
 # A column is never scaled by less than this share of the largest: rounding must not become a direction.
 LEAST_SCALE = 1e-6
+# So many insignificant steps in a row end a search: the first of them may only be a damped one.
+PATIENCE = 3
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-14, 1e8
 # Near a minimum, where a search goes on: directions that are known little would not move under more.
 WARM_DAMPING = 1e-9
@@ -80,7 +82,7 @@ class _State:
         self.damping = np.full(len(points), FIRST_DAMPING)
         self.growth = np.full(len(points), 4.0)
         self.scale = np.zeros_like(points if unit is None else points[:, : len(unit)])
-        self.still = np.where(np.isfinite(self.loss), 0, options.patience)
+        self.still = np.where(np.isfinite(self.loss), 0, PATIENCE)
 
     @property
     def lowest(self) -> float:
@@ -88,7 +90,7 @@ class _State:
 
     @property
     def arrived(self) -> Bool[np.ndarray, " starts"]:
-        return self.still >= self.options.patience
+        return self.still >= PATIENCE
 
     def finished(self, agree: bool) -> bool:
         if not agree:

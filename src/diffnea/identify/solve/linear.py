@@ -26,7 +26,7 @@ from diffnea.spatial import Inertia
 # Singular values below this share of the largest, of scaled columns, are rounding.
 NEGLIGIBLE = 1e-9
 # Which columns stand for an actuator; Coulomb friction is Stribeck's with static and kinetic friction alike.
-FRICTION = {"ideal": (), "viscous": ("viscous",), "stribeck": ("viscous", "dry")}
+LINEAR_FRICTION = {"ideal": (), "viscous": ("viscous",), "stribeck": ("viscous", "dry")}
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def _equations(robot: Robot, name: str, rows: Rows) -> tuple[np.ndarray, np.ndar
     q, qd, qdd, u, weight, way = rows.batch
     overcome = np.sign(qd) if way is None else way[:, : robot.num_joints]
     columns = [np.asarray(regressor(robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))]
-    for kind in FRICTION[name]:
+    for kind in LINEAR_FRICTION[name]:
         rate = qd if kind == "viscous" else overcome
         columns.append(rate[:, :, None] * np.eye(robot.num_joints))
     wanted = u[:, 0] - qdd * np.asarray(robot.armature)
@@ -81,7 +81,7 @@ def _equations(robot: Robot, name: str, rows: Rows) -> tuple[np.ndarray, np.ndar
 
 def _start(robot: Robot, name: str) -> Float[np.ndarray, " p"]:
     friction = {"viscous": robot.damping, "dry": robot.friction}
-    parts = [inertial_parameters(robot), *(friction[kind] for kind in FRICTION[name])]
+    parts = [inertial_parameters(robot), *(friction[kind] for kind in LINEAR_FRICTION[name])]
     return np.concatenate([np.asarray(part, np.float64) for part in parts])
 
 
@@ -117,7 +117,7 @@ def _actuator(name: str, friction: Float[Array, " f"], n: int) -> AbstractActuat
 def _labels(robot: Robot, name: str) -> tuple[str, ...]:
     numbers = ("m", "mx", "my", "mz", "Jxx", "Jxy", "Jyy", "Jxz", "Jyz", "Jzz")
     labels = [f"{link} {number}" for link in robot.link_names for number in numbers]
-    return tuple(labels + [f"{joint} {kind}" for kind in FRICTION[name] for joint in robot.joint_names])
+    return tuple(labels + [f"{joint} {kind}" for kind in LINEAR_FRICTION[name] for joint in robot.joint_names])
 
 
 def _is_physical(robot: Robot) -> bool:

@@ -24,7 +24,7 @@ from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.multistart import Found
 from diffnea.identify.solve.stopping import distinct, unexplored
 from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
-from diffnea.identify.trajectory.stages import Fitter, Stage
+from diffnea.identify.trajectory.stages import ALTERNATIONS, Fitter, Stage
 from diffnea.models import Model
 
 
@@ -149,7 +149,7 @@ def _present(stages: Iterable[Stage | None]) -> list[Stage]:
 def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
     """θ and the zeros of recordings that stand out, found in turn while that predicts the recordings better."""
     found, zeros, error = (best, Zeros({})), _zeros(fitter, best), np.inf
-    for _ in range(fitter.options.rounds):
+    for _ in range(ALTERNATIONS):
         if not zeros.shifts:
             break
         there = replace(fitter, tracks=moved(fitter.tracks, zeros))

@@ -21,6 +21,9 @@ from diffnea.identify.trajectory.window_weights import weights
 
 Seed = tuple[int, ...]
 
+# So often windows of all data are weighted anew, and zeros of recordings and θ are found in turn.
+ALTERNATIONS = 2
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -83,7 +86,7 @@ class Fitter:
 
     def all(self, horizon: float, theta: Float[np.ndarray, " p"]) -> Stage | None:
         """Windows of all data, weighted anew while that changes them."""
-        return self._fitted(horizon, theta, self.options.most_windows, self.options.rounds, None)
+        return self._fitted(horizon, theta, self.options.most_windows, ALTERNATIONS, None)
 
     def steps(self, horizon: float) -> int:
         """How many steps a window has."""
