@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benchmark_records import made_up, write_benchmark
-from browser import chromium, opened
+from browser import assert_legible, chromium, opened
 
 from diffnea import report
 from diffnea.benchmark import Cell, cells, records
 from diffnea.report import charts
 from diffnea.report.claims import beyond, claims
+from diffnea.report.heat_map import best, heat_map
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,13 @@ def _poor_rollouts(record):
         for way, part in record.numbers["rollout"].items()
     }
     return _with(record, rollout=worse)
+
+
+def _lost(record):
+    lost = {
+        way: part | {"horizons": dict.fromkeys(part["horizons"])} for way, part in record.numbers["rollout"].items()
+    }
+    return _with(record, rollout=lost)
 
 
 def _diverging(record):
@@ -262,4 +270,29 @@ def test_it_fits_a_phone_and_follows_the_theme(browser, runs, scheme, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    assert_legible(page)
     page.close()
+
+
+def test_it_opens_with_the_best_model_and_all_of_them_from_best_to_worst(page, synthetic):
+    rows = page.eval_on_selector_all(
+        ".heat tbody tr",
+        "all => all.map(row => [row.dataset.model, ...[...row.cells].slice(1).map(c => c.textContent)])",
+    )
+    assert len(rows) == 26 and {len(row) for row in rows} == {1 + 6 + 1}
+    assert rows[-1] == ["nokin-nn-torque", *["failed"] * 6, ""]
+    means = [float(row[-1]) for row in rows[:-1]]
+    assert means == sorted(means) and f"Best over all: {rows[0][0]}" in page.inner_text("header")
+    box = page.locator(".heat").bounding_box()
+    assert box["y"] < 500 and page.locator(".note").first.bounding_box()["y"] > box["y"] + box["height"]
+
+
+def test_a_model_that_diverges_or_was_not_run_is_not_the_best(synthetic):
+    name = heat_map(synthetic).rows[0].name
+    lost = _changed(synthetic, lambda record: record.cell.variant == name, _lost)
+    found = heat_map(lost)
+    first = best(lost)
+    assert first is not None and first.name != name and found.rows[-1].mean > found.rows[0].mean
+    (row,) = [row for row in found.rows if row.name == name]
+    assert {cell.text for cell in row.cells} == {"∞"} and {cell.level for cell in row.cells} == {9}
+    assert best([]) is None and heat_map([]).rows == ()

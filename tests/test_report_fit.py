@@ -4,10 +4,11 @@ import json
 import re
 import xml.etree.ElementTree as xml
 from dataclasses import replace
+from html import escape
 
 import numpy as np
 import pytest
-from browser import chromium, opened
+from browser import assert_legible, chromium, opened
 from fit_folders import as_samples, cartpole_recordings, network
 from robots import random_robot, random_tree
 
@@ -17,7 +18,7 @@ from diffnea.cli import main
 from diffnea.identify.notes import note
 from diffnea.identify.payload import Estimate, Payload
 from diffnea.identify.solve.solution import Status
-from diffnea.report import residuals
+from diffnea.report import fit_figures, residuals
 from diffnea.report.evidence import evidence, friction_curve
 from diffnea.report.fit_page import tiles
 from diffnea.report.playback import scene
@@ -57,6 +58,17 @@ def test_each_kind_has_a_page_with_its_verdict(folders, kind):
     assert ("<h3>Roll-outs</h3>" in page) == (kind in ("viscous", "network", "failed"))
     outside = re.findall(r'(?:src|href|action)="([^"#]+)"|url\(([^)]+)\)|@import', page)
     assert outside == [("data:,", "")]
+
+
+def test_intervals_are_drawn_from_the_narrowest_and_angles_are_in_radians(folders):
+    fit, page = folders["viscous"][1], text(folders["viscous"][0])
+    drawn = fit_figures.forest(fit)
+    readable = [each for each in fit.identifiable if not each.base and abs(each.value) > 1e-12]
+    assert drawn is not None and drawn.svg.count('class="dot fit"') == min(len(readable), 24)
+    narrowest = min(readable, key=lambda each: (each.upper - each.lower) / abs(each.value))
+    assert drawn.svg.index(escape(narrowest.formula)) == min(drawn.svg.index(escape(each.formula)) for each in readable)
+    head = page.split("</header>")[0]
+    assert drawn.svg in page and "°" not in head and " rad" in head
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -219,7 +231,8 @@ def test_it_opens_without_an_error_and_asks_for_nothing(browser, folders, kind):
     page = opened(browser, path)
     sizes = page.eval_on_selector_all(
         "figure svg.chart",
-        "all => all.map(one => [one.getBoundingClientRect().height, one.querySelectorAll('.curve, .cloud').length])",
+        "all => all.map(one => [one.getBoundingClientRect().height,"
+        " one.querySelectorAll('.curve, .cloud, .whisker').length])",
     )
     assert len(sizes) > 4 and all(height > 50 and marks > 0 for height, marks in sizes)
     assert page.said == [] and [url for url in page.asked if not url.startswith("data:")] == [path.as_uri()]
@@ -326,6 +339,8 @@ def test_it_fits_a_phone_and_follows_the_theme(browser, folders, scheme, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
+    assert_legible(page)
+    assert page.locator("header svg.chart").bounding_box()["y"] < 800  # a picture on the first screen
     page.emulate_media(media="print")
     assert not page.locator("nav").is_visible()
     page.close()

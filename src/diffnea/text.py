@@ -13,6 +13,13 @@ def length(value: float, sliding: bool) -> str:
     return f"{few(1e3 * value)} mm" if sliding else f"{few(DEGREE * value)}°"
 
 
+def radians(value: float, sliding: bool) -> str:
+    """The same for pages, whose charts are in radians too."""
+    if not math.isfinite(value):
+        return "lost"
+    return f"{few(1e3 * value)} mm" if sliding else f"{few(value)} rad"
+
+
 def few(value: float) -> str:
     """Three digits, without a power of ten for what is large: 38 300."""
     if not 1e3 <= abs(value) < 1e9:

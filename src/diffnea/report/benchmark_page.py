@@ -10,7 +10,8 @@ from diffnea import files
 from diffnea.benchmark import DATASETS, MODELS, Record, records
 from diffnea.report import figures, results, tables
 from diffnea.report.claims import beyond, claims
-from diffnea.report.html import TEMPLATES, environment, styles
+from diffnea.report.heat_map import best, heat_map
+from diffnea.report.html import environment, standalone, styles
 
 MACHINES = {"cartpole": "cart-pole", "furuta": "Furuta pendulum"}  # in words
 
@@ -26,7 +27,7 @@ def benchmark(runs: str | Path) -> Path:
     files.replace(runs / "results.csv", results.to_csv(flat).encode())
     drawn = _figures([record for record in found if record.error is None])
     for figure in (figure for group in drawn.values() for figure in group):
-        files.replace(runs / "figures" / f"{figure.file}.svg", _standalone(figure.svg).encode())
+        files.replace(runs / "figures" / f"{figure.file}.svg", standalone(figure.svg).encode())
     page = runs / "report.html"
     files.replace(page, _render(found, drawn, configuration).encode())
     return page
@@ -70,6 +71,8 @@ def _render(found: Sequence[Record], drawn: dict[str, Any], configuration: dict[
         environment()
         .get_template("benchmark.html")
         .render(
+            heat=heat_map(found),
+            best=best(found),
             claims=claims(found),
             beyond=beyond(found),
             figures=drawn,
@@ -104,9 +107,3 @@ def _versions(found: Sequence[Record]) -> dict[str, list[str]]:
         for name, version in record.versions.items():
             together.setdefault(name, set()).add(version)
     return {name: sorted(several) for name, several in together.items()}
-
-
-def _standalone(svg: str) -> str:
-    style = f"<style>{(TEMPLATES / 'chart.css').read_text()}</style>"
-    head, _, rest = svg.partition(">")
-    return f"{head}>{style}{rest}\n"

@@ -12,8 +12,10 @@ from html import escape
 
 import numpy as np
 
-MARGIN = 46.0  # px left of a chart with numbers on its y axis
-NAMES = 142.0  # px left of a chart with names: a dot, then the longest name
+ROW = 18.0  # px of a row with a name
+MOST_LETTERS = 34  # of a name beside an interval
+MARGIN = 62.0  # px left of a chart with numbers on its y axis
+NAMES = 178.0  # px left of a chart with names: a dot, then the longest name
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def lines(
         parts.append(_panel(panel, across, top, height))
     bottom = 8.0 + len(panels) * (height + 12) - 12
     parts.append(_x_axis(across, bottom, x_label))
-    return _svg(width, bottom + 34, title, parts)
+    return _svg(width, bottom + 40, title, parts)
 
 
 def dots(
@@ -78,37 +80,67 @@ def dots(
 ) -> str:
     """One row a name, its values as dots; values outside `span` sit at its edge, those that are not finite too."""
     across = _Scale(*span, NAMES, width - 12, log)
-    bottom = 8.0 + 15 * len(rows)
+    bottom = 8.0 + ROW * len(rows)
     parts = [_grid(across, 8.0, bottom)]
     if reference is not None:
         parts.append(f'<path class="reference" d="M{across(reference):.1f} 8V{bottom}"/>')
     for k, row in enumerate(rows):
-        y = 8 + 15 * k + 7.5
+        y = 8 + ROW * (k + 0.5)
         parts.append(_row_name(row, y))
         for value, kind, told in row.values:
             x = across(value if math.isfinite(value) else span[1])
             shape = f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="4"'
             parts.append(f'{shape} data-model="{escape(row.name)}"><title>{escape(told)}</title></circle>')
     parts.append(_x_axis(across, bottom, x_label))
-    return _svg(width, bottom + 34, title, parts)
+    return _svg(width, bottom + 40, title, parts)
+
+
+@dataclass(frozen=True)
+class Span:
+    """A named interval with its middle, and what the pointer is told."""
+
+    name: str
+    low: float
+    middle: float
+    high: float
+    told: str
+
+
+def intervals(rows: Sequence[Span], x_label: str, title: str, span: tuple[float, float], width: float = 560.0) -> str:
+    """A forest plot: one row a name, its interval as a line with a dot; what leaves `span` ends in an arrow."""
+    across = _Scale(*span, 0.45 * width, width - 14)
+    bottom = 8.0 + ROW * len(rows)
+    parts = [_grid(across, 8.0, bottom)]
+    for k, row in enumerate(rows):
+        y, told = 8 + ROW * (k + 0.5), f"<title>{escape(row.told)}</title>"
+        label = row.name if len(row.name) <= MOST_LETTERS else row.name[: MOST_LETTERS - 1] + "…"
+        parts.append(f'<text class="name" x="{0.45 * width - 8:.0f}" y="{y + 4.5:.1f}">{escape(label)}{told}</text>')
+        parts.append(f'<path class="whisker" d="M{across(row.low):.1f} {y}H{across(row.high):.1f}">{told}</path>')
+        for end, way in ((row.low, -1), (row.high, 1)):
+            x, out = across(end), not span[0] <= end <= span[1]
+            mark = f"M{x - 5 * way:.1f} {y - 4}L{x:.1f} {y}L{x - 5 * way:.1f} {y + 4}" if out else f"M{x:.1f} {y - 4}v8"
+            parts.append(f'<path class="whisker" d="{mark}"/>')
+        parts.append(f'<circle class="dot fit" cx="{across(row.middle):.1f}" cy="{y}" r="4">{told}</circle>')
+    parts.append(_x_axis(across, bottom, x_label))
+    return _svg(width, bottom + 40, title, parts)
 
 
 def bars(rows: Sequence[Row], x_label: str, title: str, width: float = 360.0) -> str:
     """One row a name, its values as pieces of a bar."""
     longest = max((sum(value for value, *_ in row.values) for row in rows), default=1.0) or 1.0
     across = _Scale(0.0, longest * 1.05, NAMES, width - 12)
-    bottom = 8.0 + 15 * len(rows)
+    bottom = 8.0 + ROW * len(rows)
     parts = [_grid(across, 8.0, bottom)]
     for k, row in enumerate(rows):
-        y, start = 8.0 + 15 * k, 0.0
-        parts.append(_row_name(row, y + 7.5))
+        y, start = 8.0 + ROW * k, 0.0
+        parts.append(_row_name(row, y + ROW / 2))
         for value, kind, told in row.values:
             x, end = across(start), across(start + value)
-            box = f'<rect class="bar {kind}" x="{x:.1f}" y="{y + 3}" width="{max(end - x, 0):.1f}" height="9"'
+            box = f'<rect class="bar {kind}" x="{x:.1f}" y="{y + 4}" width="{max(end - x, 0):.1f}" height="10"'
             parts.append(f"{box}><title>{escape(told)}</title></rect>")
             start += value
     parts.append(_x_axis(across, bottom, x_label))
-    return _svg(width, bottom + 34, title, parts)
+    return _svg(width, bottom + 40, title, parts)
 
 
 class _Scale:
@@ -170,9 +202,9 @@ def _panel(panel: Panel, across: _Scale, top: float, height: float) -> str:
     parts += [_curve(line, across, up) for line in panel.lines]
     parts.append("</svg>")
     parts.append(f'<rect class="box" x="{left}" y="{top}" width="{right - left}" height="{height}"/>')
-    parts += [f'<text class="tick end" x="{left - 4}" y="{y + 3.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
+    parts += [f'<text class="tick end" x="{left - 4}" y="{y + 4.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
     middle = top + height / 2
-    parts.append(f'<text class="axis" transform="translate(10 {middle}) rotate(-90)">{escape(panel.y_label)}</text>')
+    parts.append(f'<text class="axis" transform="translate(12 {middle}) rotate(-90)">{escape(panel.y_label)}</text>')
     return "".join(parts)
 
 
@@ -200,14 +232,14 @@ def _grid(across: _Scale, top: float, bottom: float) -> str:
 
 def _row_name(row: Row, y: float) -> str:
     name = escape(row.name)
-    label = f'<text class="name" x="{NAMES - 6:.0f}" y="{y + 3.5:.1f}" data-model="{name}">{name}</text>'
+    label = f'<text class="name" x="{NAMES - 6:.0f}" y="{y + 4.5:.1f}" data-model="{name}">{name}</text>'
     return label + f'<circle class="dot {row.kind} small" cx="4" cy="{y:.1f}" r="2.5"/>'
 
 
 def _x_axis(across: _Scale, bottom: float, label: str) -> str:
-    ticks = "".join(f'<text class="tick" x="{x:.1f}" y="{bottom + 13}">{_minus(t)}</text>' for x, t in across.ticks(5))
+    ticks = "".join(f'<text class="tick" x="{x:.1f}" y="{bottom + 16}">{_minus(t)}</text>' for x, t in across.ticks(5))
     middle = (across.start + across.end) / 2
-    return f'{ticks}<text class="axis" x="{middle}" y="{bottom + 28}">{escape(label)}</text>'
+    return f'{ticks}<text class="axis" x="{middle}" y="{bottom + 34}">{escape(label)}</text>'
 
 
 def _minus(text: str) -> str:

@@ -17,7 +17,7 @@ from diffnea.report.evidence import friction_curve
 from diffnea.report.fit_figures import Figure, Joints, around, decades
 from diffnea.report.fit_page import MARKS
 from diffnea.report.html import environment, styles
-from diffnea.text import length, number
+from diffnea.text import number, radians
 
 # Estimates further apart than this many standard deviations of their difference are not the same.
 APART = 2.0
@@ -86,7 +86,7 @@ def comparison_page(first: str | Path, second: str | Path, out: str | Path) -> P
             marks=[MARKS[side.verdict] for side in found.sides],
             figures=drawn,
             number=number,
-            length=length,
+            length=radians,
             today=date.today().isoformat(),
             **styles(),
         )

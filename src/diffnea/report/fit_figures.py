@@ -12,7 +12,7 @@ from diffnea.report.evidence import Evidence, Example, friction_curve
 
 POINTS = 300  # of a curve; more cannot be seen at this size
 CLOUD = 700  # points of a cloud
-WIDE = 560.0  # px
+WIDE = 390.0  # px: on a phone its text is still 12 px high
 STRETCH = 4.0  # seconds of motion that are shown sample by sample
 DECADES = 4  # of a spectrum, below its largest value
 
@@ -67,13 +67,32 @@ def horizons(fit: Fit, joints: Joints) -> list[Figure]:
             charts.Line(np.array(side.horizons), np.array([row[k] for row in side.error_joints]), kind, name)
             for name, kind, side in known
         ]
-        panels.append(charts.Panel(joints.label(k, "position"), lines, decades(lines), log=True))
+        panels.append(charts.Panel(f"error of {joints.label(k, 'position')}", lines, decades(lines), log=True))
     return [
         Figure(
             joints.names[k], charts.lines([panel], "seconds ahead", f"Error by horizon, {joints.names[k]}", log=True)
         )
         for k, panel in enumerate(panels)
     ]
+
+
+def forest(fit: Fit, most: int = 24) -> Figure | None:
+    """Quantities that a person reads, each interval as a share of its estimate; the narrowest first."""
+    rows = []
+    for each in fit.identifiable:
+        if not each.base and np.isfinite([each.lower, each.upper]).all() and abs(each.value) > 1e-12:
+            ends = sorted((each.lower / each.value, each.upper / each.value))
+            told = f"{each.formula}: {each.value:.4g} {each.unit}, 95 % from {each.lower:.4g} to {each.upper:.4g}"
+            rows.append(charts.Span(each.formula, ends[0], 1.0, ends[1], told))
+    rows = sorted(rows, key=lambda row: row.high - row.low)[:most]
+    if not rows:
+        return None
+    halves = [max(row.high - 1, 1 - row.low) for row in rows]
+    reach = float(np.clip(1.6 * np.quantile(halves, 0.75), 0.02, 1.0))
+    drawn = charts.intervals(
+        rows, "95 % interval, the estimate is 1", "Estimates and intervals", (1 - reach, 1 + reach)
+    )
+    return Figure("Estimates and their intervals", drawn)
 
 
 def decades(lines: Sequence[charts.Line]) -> tuple[float, float]:

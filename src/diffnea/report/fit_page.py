@@ -19,7 +19,7 @@ from diffnea.report.fit_figures import Joints
 from diffnea.report.html import environment, styles
 from diffnea.report.payload_rows import payload_rows
 from diffnea.report.playback import playback
-from diffnea.text import count, few, length, listed, number
+from diffnea.text import count, few, listed, number, radians
 
 PAGE = "report.html"
 FEW_JOINTS = 3  # of more, a sentence gives the range
@@ -60,6 +60,8 @@ def page(found: Fit, name: str = "out") -> str:
             quantity="torque" if seen is not None and _by_torque(found, seen) else "acceleration",
             residual="torque" if isinstance(found.model, Model) else "acceleration",
             figures=drawn,
+            first=_first(drawn),
+            forest=fit_figures.forest(found),
             history=fit_figures.history(found),
             playback=None if played is None else json.dumps(played, separators=(",", ":")).replace("<", "\\u003c"),
             runs=[] if played is None else [(run["model"], run["restart"]) for run in played["runs"]],
@@ -91,6 +93,11 @@ def _figures(found: Fit, seen: Evidence, joints: Joints) -> dict[str, list[fit_f
         "velocity": list(fit_figures.leftovers(seen, joints, physical, "velocity")),
         "position": list(fit_figures.leftovers(seen, joints, physical, "position")),
     }
+
+
+def _first(drawn: dict[str, list[fit_figures.Figure]]) -> fit_figures.Figure | None:
+    """What the page opens with: a typical roll-out, or torques or accelerations where nothing is rolled out."""
+    return next((figure for name in ("rollouts", "motion") for figure in drawn.get(name, [])), None)
 
 
 def summary(found: Fit, joints: Joints) -> str:
@@ -125,9 +132,9 @@ def _prediction(found: Fit, joints: Joints) -> str:
 def _lengths(errors: Sequence[float], joints: Joints) -> str:
     """Each joint's error, or of many joints the smallest and the largest."""
     if len(errors) <= FEW_JOINTS:
-        return listed([length(value, slides) for value, slides in zip(errors, joints.sliding, strict=True)])
+        return listed([radians(value, slides) for value, slides in zip(errors, joints.sliding, strict=True)])
     kinds = [[e for e, s in zip(errors, joints.sliding, strict=True) if s == slides] for slides in (False, True)]
-    spans = [f"{length(min(e), s)} to {length(max(e), s)}" for e, s in zip(kinds, (False, True), strict=True) if e]
+    spans = [f"{radians(min(e), s)} to {radians(max(e), s)}" for e, s in zip(kinds, (False, True), strict=True) if e]
     return listed(spans)
 
 
@@ -180,7 +187,7 @@ def error_rows(found: Fit, joints: Joints) -> list[tuple[str, str, list[str], st
         for name, side in sides.items():
             if side is not None:
                 cells = [
-                    length(value, slides) for value, slides in zip(side.error_joints[k], joints.sliding, strict=True)
+                    radians(value, slides) for value, slides in zip(side.error_joints[k], joints.sliding, strict=True)
                 ]
                 rows.append((f"{horizon:g} s", name, cells, number(side.error[k], 3)))
     return rows

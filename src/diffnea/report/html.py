@@ -25,6 +25,12 @@ def _policy(script: str) -> str:
     )
 
 
+def standalone(svg: str) -> str:
+    """A chart as a file of its own, with its colours."""
+    head, _, rest = svg.partition(">")
+    return f"{head}><style>{(TEMPLATES / 'chart.css').read_text()}</style>{rest}\n"
+
+
 def environment() -> Any:
     """Templates, with everything escaped that is not marked safe."""
     import jinja2  # here, because only pages need it
