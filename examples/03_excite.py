@@ -1,4 +1,4 @@
-"""Plan a motion that tells the most, and see how much better it pins the robot down than a motion made by hand."""
+"""Plan a motion that tells the most, and see by how much it beats one made by hand, about 10 s."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import numpy as np
 
 import diffnea as dn
 from diffnea.excitation import design, expectation
+from diffnea.report import picture
 
 jax.config.update("jax_enable_x64", True)
 
@@ -34,6 +35,12 @@ def main() -> None:
     for formula, std in stds[1].items():
         before = f"{stds[0][formula]:.2g}" if formula in stds[0] else "unknown"
         print(f"{formula:34}{before:>12}{std:>12.2g}")
+    motions = {"by hand": first, "planned": planned.recording}
+    panels = {
+        f"{joint} in rad": {name: (motion.time, motion.q[:, k]) for name, motion in motions.items()}
+        for k, joint in enumerate(robot.joint_names)
+    }
+    print(picture("03_excite.svg", panels, "time in s"))
 
 
 if __name__ == "__main__":

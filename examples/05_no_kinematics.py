@@ -1,4 +1,4 @@
-"""A Furuta pendulum whose drawing is lost: learn where its joints sit together with its masses."""
+"""A Furuta pendulum whose drawing is lost: learn where its joints sit together with its masses, about 30 s."""
 
 from dataclasses import replace
 
@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 import diffnea as dn
+from diffnea.report import picture
 
 jax.config.update("jax_enable_x64", True)
 
@@ -37,6 +38,7 @@ def main() -> None:
     heavy = replace(robot, inertia=jax.tree.map(lambda number: 1.5 * number, robot.inertia))
     lost = replace(heavy, placement=replace(robot.placement, rotation=tilted(robot.placement.rotation)))
 
+    curves = {}
     for what, start, learn in (
         ("the drawing is known", heavy, ("inertia",)),
         ("the drawing is wrong, and believed", lost, ("inertia",)),
@@ -44,6 +46,9 @@ def main() -> None:
     ):
         fit = dn.fit(start, recordings, learn=learn, actuator="viscous")
         print(f"{what}: a prediction 1 s ahead is off by {fit.metrics['error'][2]:.2g} of the motion")
+        ahead = fit.metrics.fit
+        curves[what] = (np.array(ahead.horizons), np.array(ahead.error))
+    print(picture("05_no_kinematics.svg", {"error, share of the motion": curves}, "seconds ahead", 720.0, log=True))
 
 
 if __name__ == "__main__":

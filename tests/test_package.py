@@ -4,6 +4,7 @@ import importlib
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as xml
 from pathlib import Path
 from types import ModuleType
 
@@ -13,8 +14,8 @@ HEAVY = ("mujoco", "pandas", "plotly", "ray", "pinocchio", "matplotlib", "tyro",
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 
-def _python(*arguments: str) -> str:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True).stdout
+def _python(*arguments: str, cwd: Path | None = None) -> str:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, cwd=cwd).stdout
 
 
 def test_importing_prints_nothing_sets_nothing_and_pulls_in_nothing_heavy():
@@ -36,15 +37,24 @@ def test_public_names_are_there():
         assert getattr(diffnea, name).__doc__, name
 
 
-LONG = ("04_swing_up", "05_no_kinematics")  # half a minute each
+SHORT = ("01_cartpole", "02_fit")  # the others take ten seconds to half a minute
 
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(each, id=each.stem, marks=[pytest.mark.slow] if each.stem in LONG else []) for each in EXAMPLES],
+    [pytest.param(each, id=each.stem, marks=[] if each.stem in SHORT else [pytest.mark.slow]) for each in EXAMPLES],
 )
-def test_examples_run(path):
-    assert _python(str(path)).strip()
+def test_examples_run_and_draw_a_picture(path, tmp_path):
+    assert _python(str(path), cwd=tmp_path).strip()
+    drawn = sorted(tmp_path.glob("*.svg"))
+    assert drawn and all(each.name.startswith(path.stem[:2]) for each in drawn)
+    for each in drawn:
+        assert "nan" not in each.read_text() and xml.parse(each).find(".//{*}path[@class]") is not None
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_says_what_it_does_and_how_long_it_takes(path):
+    assert re.search(r", about \d+ s\.", path.read_text().split('"""')[1].split("\n\n")[0])
 
 
 def test_types_are_checked_at_run_time_in_every_part_but_the_compiler(pytestconfig):
