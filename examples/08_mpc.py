@@ -51,7 +51,8 @@ def plan(model: dn.Model, q, qd, forces, key):
     tried = jnp.clip(forces + noise, -MOST, MOST)
 
     def advance(state, force):
-        q, qd = model.step(*state, jnp.stack([force, jnp.zeros_like(force)]), DT)
+        q, qd = state
+        q, qd = model.step(q, qd, jnp.stack([force, jnp.zeros_like(force)]), DT)
         return (q, qd), cost(q, qd, force)
 
     def future(forces):

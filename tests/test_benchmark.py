@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmark_records import made_up
+from benchmark_records import made_up, write_benchmark
 
-from diffnea import benchmark, files
+from diffnea import benchmark, files, report
 from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, lock, records
 
 HERE = Path(__file__).parent
@@ -107,6 +107,29 @@ def test_what_is_written_is_read(tmp_path, record):
         np.testing.assert_array_equal(back.arrays[name], array)
     assert records.read(tmp_path, replace(record.cell, seed=4)) is None
     assert not list(tmp_path.rglob(".*"))
+
+
+def test_arrays_are_unpacked_when_they_are_asked_for(tmp_path, record, monkeypatch):
+    """Of ten thousand records a report draws a few."""
+    records.write(tmp_path, record)
+    opened = []
+    load = np.load
+    monkeypatch.setattr(np, "load", lambda *given, **more: opened.append(1) or load(*given, **more))
+    (back,) = records.read_all(tmp_path)
+    assert records.missing(tmp_path, [record.cell]) == [] and not opened
+    assert len(back.arrays) == len(record.arrays) and set(back.arrays) == set(record.arrays) and len(opened) == 1
+
+
+@pytest.mark.slow
+def test_ten_thousand_cells_resume_and_report_in_seconds(tmp_path):
+    """Processor time, of one core."""
+    chosen = {"datasets": ("uniform", "simulated", "stand-in"), "seeds": 65}
+    write_benchmark(tmp_path, **chosen)
+    began = time.process_time()
+    assert len(cells(**chosen)) == 10140 and records.missing(tmp_path, cells(**chosen)) == []
+    resumed = time.process_time()
+    assert report.benchmark(tmp_path).stat().st_size < 10e6
+    assert resumed - began < 15 and time.process_time() - resumed < 40
 
 
 def test_json_is_strict(tmp_path, record):

@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import metadata
@@ -32,7 +32,7 @@ class Record:
 
     cell: Cell
     numbers: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    arrays: Mapping[Any, Any] = field(default_factory=dict)  # by name; not looked into before they are asked for
     error: str | None = None
     versions: dict[str, str] = field(default_factory=lambda: dict(versions()))
 
@@ -95,7 +95,7 @@ def read_folder(place: Path) -> Record:
     if digest != _digest(content) or content["arrays_sha256"] != hashlib.sha256(arrays).hexdigest():
         raise RecordError(f"{place}: the record was changed after it was written; delete the folder to run it anew")
     cell = _cell(content["cell"], place)
-    return Record(cell, content["numbers"], _unpack(arrays), content["error"], content["versions"])
+    return Record(cell, content["numbers"], _Packed(arrays), content["error"], content["versions"])
 
 
 def read_all(runs: Path) -> list[Record]:
@@ -155,12 +155,31 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _pack(arrays: dict[str, np.ndarray]) -> bytes:
+def _pack(arrays: Mapping[str, np.ndarray]) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
 
 
-def _unpack(data: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-        return {name: stored[name] for name in stored.files}
+class _Packed(Mapping[str, np.ndarray]):
+    """Arrays as they lie on the disk, unpacked when the first is asked for: of many records few are drawn."""
+
+    def __init__(self, data: bytes):
+        self._data = data
+        self._unpacked: dict[str, np.ndarray] | None = None
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        found = self._unpacked
+        if found is None:
+            with np.load(io.BytesIO(self._data), allow_pickle=False) as stored:
+                found = self._unpacked = {name: stored[name] for name in stored.files}
+        return found
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays())
+
+    def __len__(self) -> int:
+        return len(self._arrays())

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from diffnea import files
 from diffnea.report import charts
 from diffnea.report.html import standalone
 
-Curve = tuple[np.ndarray, np.ndarray]
+Curve = tuple[Any, Any]  # x and y, whatever makes arrays
 # Colours in the order in which curves are given.
 KINDS = ("fit", "start", "other", "measured", "guess")
 LETTER, LINE, EDGE = 8.2, 18.0, 62.0  # px of a letter, of the line of names, and left of a panel
@@ -46,7 +47,7 @@ def picture(
     return Path(path)
 
 
-def _arrays(curve: Curve) -> Curve:
+def _arrays(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
     x, y = (np.asarray(each, float) for each in curve)
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"picture: a curve has x {x.shape} and y {y.shape}; give two of one length")
