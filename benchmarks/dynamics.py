@@ -130,7 +130,7 @@ def operations(files: Files) -> int:
 
     robot = canonical(dn.load_robot(files.urdf), lambda part: part, float)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), robot)
-    state = 3 * [jax.ShapeDtypeStruct((robot.num_joints,), shapes.numbers.dtype)]
+    state = 3 * [jax.ShapeDtypeStruct((robot.num_joints,), np.dtype(float))]
     return trace(batches.with_guesses(dynamics.forward), shapes, *state)[0].num_operations
 
 

@@ -4,7 +4,7 @@ Equal instructions are the same value; what does not change in a loop belongs be
 no output needs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,6 +73,25 @@ class Builder:
             self._known[value] = number
             self._special.add(value)
         return value
+
+    def each(self, name: str, rows: Iterable[tuple[int, ...]]) -> list[int]:
+        """An operation on many operands; sums and products with a structural zero, most of them, at once."""
+        op, known, zero = self.op, self._known, self.constant(0.0)
+        if name == "mul":
+            return [
+                zero if a == zero and (b == zero or b not in known) or b == zero and a not in known else op(name, a, b)
+                for a, b in rows
+            ]
+        if name == "add":
+            return [
+                b
+                if a == zero and (b == zero or b not in known)
+                else a
+                if b == zero and a not in known
+                else op(name, a, b)
+                for a, b in rows
+            ]
+        return [op(name, *row) for row in rows]
 
     def known(self, value: int) -> float | bool | None:
         """The number a value is known to be."""

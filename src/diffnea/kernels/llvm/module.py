@@ -11,10 +11,11 @@ from diffnea.kernels.llvm.functions import PARAMETERS, Compute, Prepare
 from diffnea.kernels.llvm.operations import COST
 from diffnea.kernels.llvm.pieces import DECLARED, in_pieces
 from diffnea.kernels.passes.products import with_fewer_products
-from diffnea.kernels.passes.schedule import scheduled
+from diffnea.kernels.passes.schedule import AHEAD, AHEAD_OF_FEW, scheduled
 
 # Work for one thread at a time, in operations on vectors: some 30 µs, several times what waking a thread takes.
 CHUNK_OPERATIONS = 2**17
+LONGEST = 64  # bytes of a vector
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtim
     scalar = Code(bits, 1, vectors.fused)
     # Where nothing varies, all is computed once, and what is left is to write it: number by number.
     vector = Code(bits, vectors.bytes * 8 // bits if any(layout.varying) else 1, vectors.fused)
-    plan, chosen = _bettered(program, layout), _shortcut(program, layout)
+    plan, chosen = _bettered(program, layout, vectors), _shortcut(program, layout, vectors)
     if chosen is None:
         Prepare(plan, scalar).emit()
         Compute(plan, vector).emit()
@@ -51,15 +52,18 @@ def module(program: Program, layout: Layout, bits: int, vectors: Vectors, runtim
     return "\n".join(lines)
 
 
-def _bettered(program: Program, layout: Layout) -> Plan:
-    return plan_of(scheduled(with_fewer_products(program), layout), layout)
+def _bettered(program: Program, layout: Layout, vectors: Vectors) -> Plan:
+    # Products bound where a core begins one long one a cycle; where it begins two short ones, sums wait no less.
+    fewer = with_fewer_products(program) if vectors.bytes == LONGEST else program
+    return plan_of(scheduled(fewer, layout, AHEAD if vectors.registers >= 32 else AHEAD_OF_FEW), layout)
 
 
-def _shortcut(program: Program, layout: Layout) -> tuple[Plan, int] | None:
+def _shortcut(program: Program, layout: Layout, vectors: Vectors) -> tuple[Plan, int] | None:
     """The plan for where a condition holds, and the condition; None if there is none, or samples differ in it."""
     if program.shortcut is None:
         return None
-    plan = _bettered(program.shortcut, replace(layout, summed=(*layout.summed, False), columns=_one_more(layout)))
+    longer = replace(layout, summed=(*layout.summed, False), columns=_one_more(layout))
+    plan = _bettered(program.shortcut, longer, vectors)
     *outputs, (condition,) = plan.program.outputs
     if plan.varies[condition] or condition not in plan.shared:
         return None

@@ -8,10 +8,10 @@ length do. An infinite component still gives no finite number, but may give NaN 
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
-from diffnea.kernels.ir.program import IN_LOOP, LEAVES, Loop, Program, operands
+from diffnea.kernels.ir.program import Program, operands
+from diffnea.kernels.passes.rewrite import Rewriting, rewritten
 
 
 class Half(NamedTuple):
@@ -31,68 +31,43 @@ class Half(NamedTuple):
 
 def with_fewer_products(program: Program) -> Program:
     """The same program, and so its loops, with sums in place of products."""
-    return _rewritten(program, ())[0]
+    return rewritten(program, _rule)
 
 
-def _rewritten(program: Program, writes: Sequence[int]) -> tuple[Program, list[int]]:
-    """The program, and where each of its values is now; `writes` are values that are needed beside its outputs."""
-    halves, gone = _turns(program, writes)
-    twos = [instruction == ("constant", 2.0) for instruction in program.instructions]
-    made = _Instructions()
-    now: list[int] = []
-    for i, instruction in enumerate(program.instructions):
-        if i in gone:
-            now.append(-1)
-        elif i in halves:
-            now.append(made.half(halves[i], now))
+def _rule(made: Rewriting) -> None:
+    halves, gone = _turns(made.program, made.writes)
+    instructions, common = made.program.instructions, _Common(made)
+    twos = [instruction == ("constant", 2.0) for instruction in instructions]
+    for i, instruction in enumerate(instructions):
+        if i in halves:
+            made.now[i] = common.half(halves[i])
         elif instruction[0] == "mul" and (twos[instruction[1]] or twos[instruction[2]]):
-            doubled = now[instruction[2] if twos[instruction[1]] else instruction[1]]
-            now.append(made.add(("add", doubled, doubled)))
-        else:
-            now.append(made.add(_moved(instruction, now)))
-    outputs = tuple(tuple(IN_LOOP if value == IN_LOOP else now[value] for value in o) for o in program.outputs)
-    return replace(program, instructions=tuple(made.instructions), outputs=outputs), now
+            doubled = made.now[instruction[2] if twos[instruction[1]] else instruction[1]]
+            made.now[i] = made.add(("add", doubled, doubled))
+        elif i not in gone:
+            made.keep(i)
 
 
-def _moved(instruction: tuple, now: list[int]) -> tuple:
-    name = instruction[0]
-    if name in LEAVES:
-        return instruction
-    if name == "result":
-        return name, now[instruction[1]], instruction[2]
-    if name == "loop":
-        return name, _loop(instruction[1]), *[now[value] for value in instruction[2:]]
-    return name, *[now[value] for value in instruction[1:]]
+class _Common:
+    """What halves have in common, once."""
 
+    def __init__(self, made: Rewriting):
+        self._made = made
+        self._values: dict[tuple, int] = {}
 
-def _loop(loop: Loop) -> Loop:
-    body, now = _rewritten(loop.body, [write.value for write in loop.writes])
-    return replace(loop, body=body, writes=tuple(replace(write, value=now[write.value]) for write in loop.writes))
-
-
-class _Instructions:
-    """Instructions as they are made; what halves have in common, once."""
-
-    def __init__(self):
-        self.instructions: list[tuple] = []
-        self._common: dict[tuple, int] = {}
-
-    def add(self, instruction: tuple) -> int:
-        self.instructions.append(instruction)
-        return len(self.instructions) - 1
-
-    def half(self, half: Half, now: list[int]) -> int:
-        c, s, x, y = (now[value] for value in half[:4])
+    def half(self, half: Half) -> int:
+        c, s, x, y = (self._made.now[value] for value in half[:4])
+        add = self._made.add
         k = self._once("mul", c, self._once("add", min(x, y), max(x, y)))
         if half.minus:
-            term = self.add(("mul", y, self._once("add", c, s)))
-            return self.add(("sub", k, term) if half.minus == "sine" else ("sub", term, k))
-        return self.add(("add", k, self.add(("mul", y, self._once("sub", s, c)))))
+            term = add(("mul", y, self._once("add", c, s)))
+            return add(("sub", k, term) if half.minus == "sine" else ("sub", term, k))
+        return add(("add", k, add(("mul", y, self._once("sub", s, c)))))
 
     def _once(self, *instruction) -> int:
-        if instruction not in self._common:
-            self._common[instruction] = self.add(instruction)
-        return self._common[instruction]
+        if instruction not in self._values:
+            self._values[instruction] = self._made.add(instruction)
+        return self._values[instruction]
 
 
 def _turns(program: Program, writes: Sequence[int]) -> tuple[dict[int, Half], set[int]]:

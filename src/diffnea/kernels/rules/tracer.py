@@ -132,6 +132,8 @@ class Tracer:
         operand = np.asarray(operand)
         truths = operand.dtype == np.bool_
         numbers = operand.ravel().tolist() if truths else operand.astype(np.float64).ravel().tolist()
+        if not truths and len(numbers) > 1 and not any(numbers) and not np.signbit(operand).any():
+            return Symbols(np.full(operand.shape, self.builder.constant(0.0), np.int64))
         values = [self.builder.constant(number) for number in numbers]
         return Symbols(np.array(values, np.int64).reshape(operand.shape), truths)
 
@@ -140,9 +142,8 @@ class Tracer:
         arrays = [self.symbols(operand).values for operand in operands]
         if any(array.shape != arrays[0].shape for array in arrays):
             arrays = np.broadcast_arrays(*arrays)
-        op = self.builder.op
         rows = zip(*[array.ravel().tolist() for array in arrays], strict=True)
-        return np.array([op(name, *row) for row in rows], np.int64).reshape(arrays[0].shape)
+        return np.array(self.builder.each(name, rows), np.int64).reshape(arrays[0].shape)
 
     def run(self, jaxpr: ClosedJaxpr | Jaxpr, operands: Sequence[Operand]) -> list[Operand]:
         """Evaluate a jaxpr, with its constants if it brings any."""
