@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
-from robots import write_files
+from robots import source
 
 import diffnea as dn
 
@@ -44,13 +44,18 @@ class Options:
 
     robots: tuple[str, ...] = ("panda", "talos")
     """Names as in benchmarks/robots.py, or robot files."""
+    first_calls: bool = False
+    """Only first calls: `--robots panda talos talos_fingers romeo` shows how they grow with joints."""
     history: Path | None = None
     """A CSV file with columns version, machine, row and figure, to which rows are appended."""
 
 
 def load(name: str, folder: str) -> dn.Robot:
     """A robot without its file's text, which would be hashed with every call of a `jit` that takes it."""
-    path = name if Path(name).exists() else write_files(name, folder).urdf
+    path = Path(name)
+    if not path.exists():
+        path = Path(folder) / f"{name}.urdf"
+        path.write_text(source(name))
     return replace(dn.load_robot(path), source=None)
 
 
@@ -92,7 +97,7 @@ def general(robot: dn.Robot) -> Callable[..., Any]:
     return compiled
 
 
-def measure(robot: dn.Robot) -> dict[str, float]:
+def measure(robot: dn.Robot, first_calls: bool) -> dict[str, float]:
     """The rows of a robot."""
     large = [jnp.asarray(x) for x in np.random.default_rng(1).uniform(-1, 1, (3, 4096, robot.num_joints))]
     small = [x[:256] for x in large]
@@ -104,6 +109,8 @@ def measure(robot: dn.Robot) -> dict[str, float]:
 
     in_inertia = jax.jit(jax.grad(squares))
     rows["first call of the gradient in inertia, s"] = first(lambda: in_inertia(robot.inertia, *large))
+    if first_calls:
+        return rows
     argument = jax.jit(dn.forward_dynamics)
     argument(robot, *large)
     gradient = jax.jit(jax.grad(lambda robot, *state: jnp.sum(dn.forward_dynamics(robot, *state) ** 2)))
@@ -134,7 +141,7 @@ def main() -> None:
         os.environ["DIFFNEA_CACHE"] = str(Path(folder) / "kernels")  # first calls are cold
         for name in options.robots:
             robot = load(name, folder)
-            for row, figure in measure(robot).items():
+            for row, figure in measure(robot, options.first_calls).items():
                 before, goal = ROWS[row]
                 label = f"{Path(name).stem} ({robot.num_joints} joints): {row}"
                 print(f"{label:75s} {figure:8.2f}   before {before or '-'}, goal {goal}", flush=True)

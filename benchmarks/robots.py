@@ -1,4 +1,7 @@
-"""The robots of the benchmark: a cartpole, a Furuta pendulum, the Panda with seven joints and Talos with 32."""
+"""The robots of the benchmark: a cartpole, a Furuta pendulum, the Panda with seven joints and Talos with 32.
+
+And larger ones, for what grows with joints: G1 with 29, Talos with its fingers, 44, and Romeo with his, 55.
+"""
 
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -12,6 +15,12 @@ import diffnea as dn
 
 ROBOTS = ("cartpole", "furuta", "panda", "talos")
 SHIPPED = {"panda": "panda.urdf", "talos": "talos_reduced.urdf"}  # in example-robot-data
+SHIPPED |= {
+    "a1": "a1.urdf",
+    "g1": "g1_29dof_rev_1_0.urdf",
+    "talos_fingers": "talos_full_v2.urdf",
+    "romeo": "romeo.urdf",
+}
 
 
 def link(name: str, mass: float, centre: str, moments: tuple[float, float, float]) -> str:
@@ -47,7 +56,7 @@ FURUTA = (
 
 
 def source(robot: str) -> str:
-    """A robot's URDF text; the Panda's fingers are fixed."""
+    """A robot's URDF text; the Panda's fingers are fixed, those of others free."""
     if robot not in SHIPPED:
         return {"cartpole": CARTPOLE, "furuta": FURUTA}[robot]
     (path,) = (file.locate() for file in files("example-robot-data") or () if file.name == SHIPPED[robot])
@@ -55,6 +64,8 @@ def source(robot: str) -> str:
     for element in root.iter("joint"):
         if element.get("name", "").startswith("panda_finger"):
             element.set("type", "fixed")
+        for coupling in element.findall("mimic"):
+            element.remove(coupling)
     return ET.tostring(root, encoding="unicode")
 
 
