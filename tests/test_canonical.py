@@ -184,3 +184,37 @@ def test_what_is_asked_again_of_a_robot_is_prepared_once(monkeypatch):
     assert np.array_equal(dn.forward_dynamics(robot, q, qd, tau), first) and len(asked) == 1
     other = replace(robot, gravity=robot.gravity + 1)
     assert not np.allclose(dn.forward_dynamics(other, q, qd, tau), first) and len(asked) == 2
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_energies_are_those_of_the_file_but_for_what_no_joint_lifts(name):
+    robot, (q, qd, _) = ROBOTS[name], states(ROBOTS[name])
+    form = batches.in_canonical_frames(robot, q.dtype)
+    wanted, found = (jax.vmap(dynamics.energies, (None, 0, 0))(one, q, qd) for one in (robot, form))
+    close(found.kinetic, wanted.kinetic, 1e-12)
+    close(found.potential - found.potential[0], wanted.potential - wanted.potential[0], 1e-11)
+
+
+def test_a_roll_out_of_an_argument_is_that_of_the_robot_closed_over():
+    """Its frames are found where JAX traces, in the kernels and in their gradient alike."""
+    robot, rng = ROBOTS["random"], np.random.default_rng(1)
+    q, qd, _ = states(robot)
+    u = jnp.asarray(rng.normal(size=(SAMPLES, 30, robot.num_joints)))
+
+    def course(robot, u):
+        run = dn.rollout(dn.Model(robot), q, qd, u, 2e-3, "rk4")
+        return run.q, run.qd
+
+    def total(robot, u):
+        return sum(jnp.sum(jnp.sin(x + k)) for k, x in enumerate(course(robot, u)))
+
+    close(jax.jit(course)(robot, u), jax.jit(lambda u: course(robot, u))(u), 1e-12)
+    gradients = jax.jit(jax.grad(total, (0, 1)))(robot, u)
+    close(gradients[1], jax.jit(lambda u: jax.grad(total, 1)(robot, u))(u), 1e-12)
+    moved = jax.tree.map(lambda x: jnp.cos(3 * x), replace(robot.inertia))
+    changed = [
+        replace(robot, inertia=jax.tree.map(lambda x, d, s=s: x + s * d, robot.inertia, moved)) for s in (1e-6, -1e-6)
+    ]
+    slope = (total(changed[0], u) - total(changed[1], u)) / 2e-6
+    along = sum(jnp.sum(a * b) for a, b in zip(*map(jax.tree.leaves, (gradients[0].inertia, moved)), strict=True))
+    close(along, slope, 1e-7)

@@ -177,6 +177,8 @@ def test_gradients_of_roll_outs_are_kernels_and_agree_with_tangents(case, caplog
     with caplog.at_level(logging.DEBUG, "diffnea.kernels"):
         found = slope(given)
     assert not [record for record in caplog.records if "XLA" in record.getMessage()]
+    text = slope.lower(given).as_text()
+    assert "while" not in text  # of the whole loop, a law of control included
     moved = jax.tree.map(jnp.cos, given)
     pushed = jax.jit(lambda given, moved: jax.jvp(partial(cost, *CASES[case][1:]), (given,), (moved,))[1])(given, moved)
     assert relative(dot(found, moved), pushed) < ROUNDING
@@ -191,6 +193,15 @@ def test_a_hessian_vector_product_of_a_roll_out_agrees_with_differences():
     assert_close(found, jax.tree.map(lambda a, b: (a - b) / 2e-6, there, back), 1e-7)
 
 
+def along_rotations(given, gradient):
+    """A gradient in rotations and unit axes means something along these alone; and all the rest of it."""
+    at, slope = given[0].robot, gradient[0].robot
+    turning = jnp.swapaxes(at.placement.rotation, 1, 2) @ slope.placement.rotation
+    across = slope.axis - jnp.sum(slope.axis * at.axis, 1, keepdims=True) * at.axis
+    others = slope.placement.translation, slope.inertia, slope.armature, slope.gravity
+    return turning - jnp.swapaxes(turning, 1, 2), across, others, gradient[0].actuator, gradient[1:]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_of_roll_outs_are_those_of_the_readable_form(case, monkeypatch):
@@ -201,4 +212,4 @@ def test_gradients_of_roll_outs_are_those_of_the_readable_form(case, monkeypatch
     wanted = of_case(case)[0](given)
     monkeypatch.delenv("DIFFNEA_KERNELS")
     jax.clear_caches()
-    assert_close(found, wanted)
+    assert_close(along_rotations(given, found), along_rotations(given, wanted))

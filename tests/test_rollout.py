@@ -111,6 +111,18 @@ class Player(eqx.Module):
         return self.commands[jnp.round(t / self.dt).astype(int)]
 
 
+def test_gradients_in_a_law_that_kernels_cannot_have(model, commands):
+    """It reads a row by a number it computes: the loop is XLA's, over one kernel a step."""
+    steps, weights = 12, jnp.asarray(np.random.default_rng(5).normal(size=(12, 2)))
+
+    def cost(u):
+        return jnp.sum(weights * rollout(model, Q0, QD0, u, DT, steps=steps).q)
+
+    by_law = jax.grad(lambda commands: cost(Player(commands, jnp.asarray(DT))))(commands[:steps])
+    recorded = jax.grad(lambda commands: jnp.sum(weights * rollout(model, Q0, QD0, commands, DT).q))(commands[:steps])
+    assert close(by_law, recorded)
+
+
 def test_a_law_sees_the_state_of_its_row(model):
     run = rollout(
         model, Q0, QD0, lambda t, q, qd: jnp.stack([-1e-3 * q[0] - 1e-4 * qd[0] + 1e-3 * t, 0 * t]), DT, steps=40

@@ -136,7 +136,7 @@ def canonical_kernel(function: Callable[..., Any], lasting: bool) -> Callable[..
 def with_guesses(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function on modules whose robots are in canonical form: for what is known, or what is found to be right."""
 
-    def chosen(module: Any, *arrays: Array) -> Any:
+    def chosen(module: Any, *arrays: Any) -> Any:
         general = _on(Canonical, lambda robot: with_known(robot, robot.known), module)
         robots = [robot for robot in _parts(Canonical, module) if robot.guess is not None]
         if not robots:
@@ -223,7 +223,7 @@ def kernel_for(
     if known is None:
         return kernels.compile(with_guesses(function), name)
 
-    def filled(module: Any, *arrays: Array) -> Any:
+    def filled(module: Any, *arrays: Any) -> Any:
         patterns = iter(known)
 
         def fill(leaf):

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
-from diffnea import dynamics, manifold
+from diffnea import batches, dynamics, manifold
 from diffnea.actuators import AbstractActuator, EnergyClass, Ideal, for_robot
 from diffnea.actuators.networks import Network
 from diffnea.actuators.on_joints import on_joints
@@ -329,6 +329,12 @@ def acceleration(
 ) -> Float[Array, " n"]:
     """Joint accelerations of one sample."""
     return model.predict(q, qd, u)
+
+
+def in_canonical_frames(model: Any, dtype: Any) -> Any:
+    """The model with its robot in canonical form, for motions alone; None if it has none, or touches a table."""
+    frames_matter = isinstance(model, Model) and model.contact is not None
+    return None if frames_matter else batches.in_canonical_frames(model, dtype)
 
 
 # Commands are mostly a straight line to torques, where the first step arrives; saturation and networks take more.

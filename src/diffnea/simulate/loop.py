@@ -71,15 +71,19 @@ def recorded(step: Step, known: Any) -> Callable[..., tuple[Array, Array, Array]
     return batches.kernel_for(course, known)
 
 
-def feedback(step: Step, known: Any, most_delay: int) -> Callable[..., Course]:
-    """`course(model, q0, qd0, law, delay, times, dt)`: the law looks at the state once a step, and is held in between.
+@lru_cache(maxsize=256)
+def feedback(
+    step: Step, known: Any, most_delay: int, make_law: Callable[..., Any], whole: bool
+) -> Callable[..., Course]:
+    """`course(model, q0, qd0, numbers, delay, times, dt)`: a law looks at the state once a step, held in between.
 
-    What a command's delay still keeps back travels along; before the start there was the first command.
+    What a command's delay still keeps back travels along; before the start there was the first command. The law is
+    `make_law(numbers)`; with it the loop is one kernel if it is to be (`whole`), else a loop by XLA over one.
     """
     one = advance(step, known)
 
-    def course(model, q0, qd0, law, delay, times, dt):
-        shares = weights(delay, most_delay)
+    def course(model, q0, qd0, numbers, delay, times, dt):
+        shares, law = weights(delay, most_delay), make_law(numbers)
 
         @jax.checkpoint  # a law may be large; its inner values are cheaper to compute again than to keep
         def command(t, q, qd):
@@ -96,4 +100,4 @@ def feedback(step: Step, known: Any, most_delay: int) -> Callable[..., Course]:
         (last, _), (q, qd, u) = jax.lax.scan(body, (start(q0, qd0), first), times)
         return Course(q, qd, u, last.sound)
 
-    return course
+    return batches.kernel_for(course, known) if whole else course

@@ -11,9 +11,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, Real
 
-from diffnea import batches
+from diffnea import batches, kernels
 from diffnea.arrays import Rows
-from diffnea.models import AbstractModel, Model
+from diffnea.models import AbstractModel, Model, in_canonical_frames
 from diffnea.simulate import loop
 from diffnea.simulate.arguments import Arguments, checked
 from diffnea.simulate.classical import rk4_step
@@ -105,15 +105,14 @@ def _divergence(sound: Float[Array, "*batch"], given: Arguments) -> Float[Array,
 
 
 def _course(step: loop.Step, model: AbstractModel, given: Arguments) -> loop.Course:
-    frames_matter = isinstance(model, Model) and model.contact is not None
-    form = None if frames_matter else batches.in_canonical_frames(model, given.q0.dtype)
+    form = in_canonical_frames(model, given.q0.dtype)
     leaves, structure = jax.tree.flatten(model if form is None else form)
     numbers, rest = eqx.partition(given.law, eqx.is_array)
     shaping = jax.tree.flatten(rest)
     return _run(
         step,
         structure if form is not None else batches.skeleton_of(model, structure),
-        batches.whole_numbers(model if form is None else form),
+        batches.whole_numbers(model) if form is None else None,
         (tuple(shaping[0]), shaping[1]),
         given.steps,
         leaves,
@@ -132,8 +131,7 @@ def _run(step, skeleton, known, law, steps: int, leaves, numbers, arrays) -> loo
     count = int(np.prod(batch))
     q0, qd0 = (jnp.broadcast_to(x, (*batch, x.shape[-1])).reshape(count, x.shape[-1]) for x in (q0, qd0))
     if u is None:
-        each = _with_law(step, known, model, eqx.combine(numbers, jax.tree.unflatten(law[1], law[0])), steps, dt)
-        course = jax.vmap(each)(q0, qd0)
+        course = jax.vmap(_with_law(step, known, model, _law_maker(*law), numbers, steps, dt))(q0, qd0)
     else:
         shared = u.ndim == 2
         rows = u if shared else jnp.broadcast_to(u, (*batch, steps, u.shape[-1])).reshape(count, steps, -1)
@@ -165,9 +163,17 @@ def _with_record(step, known, model, dt):
     return each
 
 
-def _with_law(step, known, model, law, steps, dt):
+@lru_cache(maxsize=256)
+def _law_maker(leaves: tuple[Any, ...], structure: Any) -> Callable[[Any], Callable[..., Any]]:
+    """From a law's numbers to the law; what else it has shapes the computation."""
+    return lambda numbers: eqx.combine(numbers, jax.tree.unflatten(structure, leaves))
+
+
+def _with_law(step, known, model, make_law, numbers, steps, dt):
     delay, most = _lateness(model)
-    course = loop.feedback(step, known, most)
-    times = jnp.arange(steps, dtype=dt.dtype) * dt
     delay = jnp.zeros(model.num_joints, dt.dtype) if delay is None else delay
-    return lambda q0, qd0: course(model, q0, qd0, law, delay, times, dt)
+    times = jnp.arange(steps, dtype=dt.dtype) * dt
+    state = [jax.ShapeDtypeStruct((size,), dt.dtype) for size in (model.num_positions, model.num_velocities)]
+    whole = kernels.fits(lambda numbers, *now: make_law(numbers)(*now), numbers, dt, *state)
+    course = loop.feedback(step, known, most, make_law, whole)
+    return lambda q0, qd0: course(model, q0, qd0, numbers, delay, times, dt)

@@ -59,14 +59,32 @@ def _size(jaxpr: Jaxpr) -> int:
 def _count(jaxpr: Jaxpr) -> int:
     total = 0
     for equation in jaxpr.eqns:
-        inner = [inlined(**equation.params)] if equation.primitive.name == "diffnea_kernel" else []
-        for parameter in equation.params.values():
-            parts = parameter if isinstance(parameter, (tuple, list)) else [parameter]
-            inner += [part for part in parts if isinstance(part, (ClosedJaxpr, Jaxpr))]
+        inner = _inside(equation)
         times = equation.params["length"] if equation.primitive.name == "scan" else 1
-        total += sum(times * _size(part.jaxpr if isinstance(part, ClosedJaxpr) else part) for part in inner)
+        total += sum(times * _size(part) for part in inner)
         if not inner:
             total += sum(int(np.prod(getattr(variable.aval, "shape", ()))) for variable in equation.outvars)
+    return total
+
+
+def _inside(equation: Any) -> list[Jaxpr]:
+    """The jaxprs that an equation calls."""
+    found = [inlined(**equation.params)] if equation.primitive.name == "diffnea_kernel" else []
+    for parameter in equation.params.values():
+        parts = parameter if isinstance(parameter, (tuple, list)) else [parameter]
+        found += [part for part in parts if isinstance(part, (ClosedJaxpr, Jaxpr))]
+    return [part.jaxpr if isinstance(part, ClosedJaxpr) else part for part in found]
+
+
+def num_products(jaxpr: Any) -> int:
+    """About how many products of numbers its products of matrices take: more than they have results."""
+    total = 0
+    for equation in jaxpr.eqns:
+        total += sum(map(num_products, _inside(equation)))
+        if equation.primitive.name == "dot_general":
+            (over, _), _ = equation.params["dimension_numbers"]
+            shape, out = equation.invars[0].aval.shape, equation.outvars[0].aval.shape
+            total += int(np.prod([*out, *(shape[axis] for axis in over)]))
     return total
 
 
