@@ -27,7 +27,7 @@ MISPRINTS = {
         "jnp.block([[self.rotational_matrix, h], [-h, self.mass * jnp.eye(3, dtype=h.dtype)]])",
     ),
     "2 parallel axis with the wrong sign": (
-        "formats/description.py",
+        "formats/inertia.py",
         "_flip(rotational) + mass * np.outer(centre, centre)",
         "_flip(rotational) - mass * np.outer(centre, centre)",
     ),

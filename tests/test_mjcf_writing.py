@@ -18,7 +18,9 @@ from test_urdf import assert_same_robot
 
 import diffnea as dn
 from diffnea.formats import mjcf
-from diffnea.formats.description import Description, Joint, Link, assemble, pseudo_inertia
+from diffnea.formats.assembly import assemble
+from diffnea.formats.description import Description, Joint, Link
+from diffnea.formats.inertia import pseudo_inertia
 
 
 @pytest.fixture

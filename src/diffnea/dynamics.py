@@ -22,13 +22,13 @@ from diffnea.joints import (
     joint_twists,
     row_bodies,
     row_numbers,
-    spring_energy,
-    spring_torques,
+    tree_poses,
 )
 from diffnea.lumping import lumped
 from diffnea.manifold import displace, parts
+from diffnea.passive import passive_torques, stored_energy, weightless
 from diffnea.robot import Robot, Tree
-from diffnea.spatial import Adjoint, Inertia, Moments, Transform, ad, identity, skew
+from diffnea.spatial import Adjoint, Inertia, Moments, Transform, ad, skew
 
 _DIAGONAL, _BELOW = np.eye(3, dtype=bool), np.tri(3, k=-1, dtype=bool)
 
@@ -97,7 +97,7 @@ def solve_mass(
 ) -> Float[Array, " n"]:
     """`M(q)⁻¹ τ`; with joints locked, the same among those that are `free`, and zero for the others."""
     free = jnp.ones_like(tau) if free is None else free
-    rest, still = replace(robot, gravity=jnp.zeros_like(robot.gravity), springs=None), jnp.zeros_like(tau)
+    rest, still = weightless(robot), jnp.zeros_like(tau)
 
     def solve(_, tau):
         if robot.couplings is not None:
@@ -197,7 +197,7 @@ def aba(robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Fl
 def _articulated(robot: AnyRobot, q, qd, tau, free) -> Float[Array, " n"]:
     """The articulated body algorithm, with joints locked where `free` is zero."""
     X, s = Adjoint(joint_frames(robot, q)), joint_twists(robot)
-    tau = tau if robot.springs is None else tau - spring_torques(robot, q)
+    tau = tau - passive_torques(robot, q) if robot.stores else tau
     still = jnp.zeros(6, q.dtype)
     tree, nothing = robot.tree.rows, (jnp.zeros((6, 6), q.dtype), still)
     bodies, armature = row_bodies(robot, robot.inertia), row_numbers(robot, robot.armature)
@@ -269,7 +269,7 @@ def rnea(
     else:
         f = tree.from_root(_move_row, base, T, s, joint_motions(robot, s, qd), bodies, qd, qdd)
     tau = tree.from_leaves(_collect, jnp.zeros(6, q.dtype), T, s, f) + row_numbers(robot, robot.armature) * qdd
-    return tau if robot.springs is None else tau + spring_torques(robot, q)
+    return tau + passive_torques(robot, q) if robot.stores else tau
 
 
 @jax.jit
@@ -343,20 +343,10 @@ def _compose(children, X, s, body, unit):
 
 def link_poses(robot: Robot, q: Float[Array, " nq"]) -> Transform:
     """Each link's frame in the world (the frame at its joint)."""
-
     if robot.couplings is not None:
         full = whole(robot, q)
         return link_poses(full.robot, full.q)
-
-    def place(T_world_parent, T_parent_link):
-        T_world_link = T_world_parent @ T_parent_link
-        return T_world_link, T_world_link
-
-    poses = robot.tree.rows.from_root(place, identity(q.dtype), joint_frames(robot, q))
-    if robot.tree.simple:
-        return poses
-    ends = np.flatnonzero(robot.tree.layout.closes).astype(np.int32)
-    return jax.tree.map(lambda x: x[ends], poses)
+    return tree_poses(robot, q)
 
 
 def file_poses(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, "links 4 4"]:
@@ -373,7 +363,7 @@ class Energy(NamedTuple):
 
 
 def energies(robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Energy:
-    """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`, with what springs store.
+    """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`, with what is stored otherwise.
 
     Of a canonical robot without what no joint lifts.
     """
@@ -385,7 +375,7 @@ def energies(robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"]) ->
     twice, lift = robot.tree.rows.from_root(_carry_energy, base, *links)
     kinetic = (jnp.sum(twice) + jnp.sum(row_numbers(robot, robot.armature) * qd**2)) / 2
     potential = -jnp.sum(lift)
-    return Energy(kinetic, potential if robot.springs is None else potential + spring_energy(robot, q))
+    return Energy(kinetic, potential + stored_energy(robot, q) if robot.stores else potential)
 
 
 @jax.jit
@@ -402,7 +392,7 @@ def rnea_jacobian(
 
     def torque(parameters):
         inertia = Inertia.from_parameters(parameters.reshape(-1, 10))
-        bare = replace(robot, inertia=inertia, armature=jnp.zeros_like(robot.armature), springs=None)
+        bare = replace(robot, inertia=inertia, armature=jnp.zeros_like(robot.armature))
         return rnea(bare, q, qd, qdd)
 
     return jax.jacfwd(torque)(robot.inertia.parameters.reshape(-1))

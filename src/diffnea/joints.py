@@ -123,22 +123,15 @@ def _twist_places(robot: AnyRobot) -> np.ndarray:
     return np.array(places, np.int32)
 
 
-def spring_torques(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, " n"]:
-    """`k (q − rest)`: what holds springs where they are, at the rows of joints that have one."""
-    assert robot.springs is not None
-    pulls, single = _pulls(robot, q), robot.tree.layout.single
-    places = np.full(robot.num_velocities, len(single), np.int32)
-    places[np.array(robot.tree.layout.first_velocity, int)[single]] = np.arange(len(single))
-    return jnp.concatenate([robot.springs.stiffness[single] * pulls, jnp.zeros(1, q.dtype)])[places]
+def tree_poses(robot: Robot, q: Float[Array, " nq"]) -> Transform:
+    """Each link's frame in the world, of a robot whose joints are all in q."""
 
+    def place(T_world_parent, T_parent_link):
+        T_world_link = T_world_parent @ T_parent_link
+        return T_world_link, T_world_link
 
-def spring_energy(robot: Robot, q: Float[Array, " nq"]) -> Float[Array, ""]:
-    """`½ Σ k (q − rest)²`."""
-    assert robot.springs is not None
-    return jnp.sum(robot.springs.stiffness[robot.tree.layout.single] * _pulls(robot, q) ** 2) / 2
-
-
-def _pulls(robot: Robot, q: Array) -> Array:
-    layout = robot.tree.layout
-    assert robot.springs is not None
-    return q[np.array(layout.first_position, np.int32)[layout.single]] - robot.springs.rest[layout.single]
+    poses = robot.tree.rows.from_root(place, identity(q.dtype), joint_frames(robot, q))
+    if robot.tree.simple:
+        return poses
+    ends = np.flatnonzero(robot.tree.layout.closes).astype(np.int32)
+    return jax.tree.map(lambda x: x[ends], poses)

@@ -62,7 +62,7 @@ def difference(robot: AnyRobot, q0: Float[Array, " nq"], q1: Float[Array, " nq"]
     """`q1 ⊖ q0`, the step with `displace(q0, step) = q1`; of the two ways round a turn the shorter one."""
     if robot.tree.simple:
         return q1 - q0
-    steps = {"free": _free_step, "ball": _turn, "single": lambda a, b: b - a}
+    steps = {"free": _free_step, "ball": turn_between, "single": lambda a, b: b - a}
     return jnp.concatenate([steps[part.kind](q0[part.q], q1[part.q]) for part in parts(robot)])
 
 
@@ -139,7 +139,7 @@ def turned(quaternion: Float[Array, "4"], turn: Float[Array, "3"]) -> Float[Arra
     return product / jnp.sqrt(product @ product)
 
 
-def _turn(q0: Array, q1: Array) -> Array:
+def turn_between(q0: Array, q1: Array) -> Array:
     """The turn from one quaternion to another, by at most half a turn: `2 arctan(|u| / w) u / |u|` of `q0⁻¹ q1`."""
     apart = multiply(q0 * _CONJUGATE.astype(q0.dtype), q1)
     apart = jnp.where(apart[0] < 0, -apart, apart)  # both signs are the same rotation
@@ -166,7 +166,7 @@ def _move_free(q: Array, step: Array) -> Array:
 
 def _free_step(q0: Array, q1: Array) -> Array:
     """The inverse: `V(ω)⁻¹ Rᵀ (p1 − p0)` with `V⁻¹ = 1 − ½ [ω] + (1 − θ/2 · cot(θ/2))/θ² [ω][ω]`."""
-    moved, turn = rotation_of(q0[3:]).T @ (q1[:3] - q0[:3]), _turn(q0[3:], q1[3:])
+    moved, turn = rotation_of(q0[3:]).T @ (q1[:3] - q0[:3]), turn_between(q0[3:], q1[3:])
     square = turn @ turn
     small, angle = _split(square)
     back = jnp.where(small, _sum(_BACK, square), (1 - angle / 2 / jnp.tan(angle / 2)) / angle**2)

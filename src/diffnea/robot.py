@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from diffnea.errors import DiffneaError
 from diffnea.spatial import Inertia, Transform
-from diffnea.ties import Couplings, Springs
+from diffnea.ties import Couplings, Lift, Springs, Tendons
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic")
 # Joints of several velocities, each a row of the tree: how a free base and a ball move, in the link's own axes.
@@ -244,6 +244,8 @@ class Robot(eqx.Module):
     gravity: Float[Array, "3"]
     couplings: Couplings | None = None  # joints that follow others; these are not in q
     springs: Springs | None = None
+    tendons: Tendons | None = None
+    lift: Lift | None = None  # gravity compensation, as the file has it
     name: str = eqx.field(static=True, default="robot")
     source: Source | None = eqx.field(static=True, default=None, repr=False)
 
@@ -271,6 +273,11 @@ class Robot(eqx.Module):
     def followers(self) -> tuple[int, ...]:
         """Links whose joints follow others."""
         return () if self.couplings is None else self.couplings.followers
+
+    @property
+    def stores(self) -> bool:
+        """Whether energy is stored otherwise than by gravity on links as they are."""
+        return not (self.springs is None and self.tendons is None and self.lift is None)
 
     @property
     def joint_links(self) -> np.ndarray:
@@ -343,6 +350,11 @@ def require_single(robot: Robot, what: str) -> None:
             f'{what}: joint "{robot.tree.joint_names[follower]}" of robot "{robot.name}" follows another; independent '
             "joints can be used here, lock it or load_robot(…, couplings=False)"
         )
+
+
+def pulled(robot: Robot) -> Robot:
+    """The robot as gravity pulls it: what a file has of gravity compensation is a simulator's, not the machine's."""
+    return robot if robot.lift is None else replace(robot, lift=None)
 
 
 def astype(robot: Robot, dtype: Any) -> Robot:

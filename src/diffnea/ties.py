@@ -1,4 +1,4 @@
-"""What ties joints: couplings, by which a joint follows another, and springs, which pull it to a rest position."""
+"""What ties joints and links: couplings, springs, tendons, and what takes weight off links."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -40,7 +40,29 @@ def _derivative(coefficients: Array) -> Array:
 
 
 class Springs(eqx.Module):
-    """Springs at joints of one coordinate, one row a link: stored energy `½ k (q − rest)²`."""
+    """Springs at joints, one row a link: stored energy `½ k (q − rest)²`.
+
+    A ball is pulled to where the file has it, by `½ k θ²` of its angle.
+    """
 
     stiffness: Float[Array, " links"]  # N·m/rad or N/m, zero where there is none
     rest: Float[Array, " links"]
+
+
+class Tendons(eqx.Module):
+    """Springs along sums of joints, `l = Σ_i w_i q_i`: `½ k d²` of how far l is outside of `lower` to `upper`."""
+
+    weights: Float[Array, "k links"]
+    stiffness: Float[Array, " k"]
+    lower: Float[Array, " k"]
+    upper: Float[Array, " k"]
+
+
+class Lift(eqx.Module):
+    """Weight that is taken off links: of mass `share · m`, with the first moment `share · h + excess`.
+
+    `excess` is what bodies that are joined to a link have of it, where their shares differ.
+    """
+
+    share: Float[Array, " links"]
+    excess: Float[Array, "links 3"]

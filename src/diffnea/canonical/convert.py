@@ -116,7 +116,7 @@ def _poses(tree, place: Any, swivel: Any = None) -> Any:
 
 def is_simple(robot: Robot) -> bool:
     """Whether there are joints, each with one coordinate of its own, and no springs: others have no canonical form."""
-    return robot.num_links > 0 and robot.tree.simple and robot.couplings is None and robot.springs is None
+    return robot.num_links > 0 and robot.tree.simple and robot.couplings is None and not robot.stores
 
 
 def _traced(leaves: Any) -> bool:

@@ -56,6 +56,8 @@ class Canonical(eqx.Module):
     guess: Known | None = eqx.field(static=True, default=None)  # what may be known: decided where the code runs
     couplings: None = None  # as a robot that has any has no canonical form
     springs: None = None
+    tendons: None = None
+    stores: bool = eqx.field(static=True, default=False)
 
     @property
     def num_joints(self) -> int:

@@ -17,7 +17,7 @@ from diffnea.excitation.series import Basis, basis, harmonics
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.recordings import Recording
-from diffnea.robot import Robot, require_single
+from diffnea.robot import Robot, pulled, require_single
 
 # Samples for each wave of the highest frequency while a motion is sought; the result is checked on a finer grid.
 _SAMPLES_A_WAVE = 16
@@ -86,6 +86,7 @@ def design(
     deviation as a share of each joint's effort.
     """
     require_single(robot, "excite")
+    robot = pulled(robot)
     if criterion not in CRITERIA:
         raise ValueError(f'excite: criterion is "{criterion}"; use {" or ".join(CRITERIA)}')
     _check(seconds=seconds, bandwidth=bandwidth, rate=rate, noise=noise)

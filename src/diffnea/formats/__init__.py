@@ -12,28 +12,15 @@ import numpy as np
 
 from diffnea import canonical, files
 from diffnea.formats import mjcf, urdf
-from diffnea.formats.description import (
-    Curve,
-    Curves,
-    Description,
-    RobotFileError,
-    Servo,
-    Servos,
-    assemble,
-    attached,
-    check_bounds,
-    check_physical,
-    describe,
-    frames,
-    massless_note,
-    revise,
-    tips,
-    uncouple,
-)
+from diffnea.formats.assembly import assemble, massless_note
+from diffnea.formats.couplings import uncouple
+from diffnea.formats.description import Curve, Description, RobotFileError, Servo, check_bounds
 from diffnea.formats.locking import float_base, ground_base, places, unlock
 from diffnea.formats.locking import lock as locked
+from diffnea.formats.merging import attached, check_physical, frames, tips
+from diffnea.formats.revision import Curves, Servos, describe, revise
 from diffnea.formats.xml_text import MOST_BYTES, XMLFault, parse
-from diffnea.robot import Robot, Source, astype
+from diffnea.robot import Robot, Source, astype, pulled
 from diffnea.text import one_line
 
 _FORMATS = {".urdf": "urdf", ".xml": "mjcf", ".mjcf": "mjcf"}
@@ -270,19 +257,27 @@ def _verify(robot: Robot, back: Robot, kind: str) -> None:
     names, found = robot.tree.joint_names, back.tree.joint_names
     if sorted(found) != sorted(names) or _movers(back) != _movers(robot):
         raise RobotFileError(f"its joints do not survive as {kind.upper()}: {', '.join(found)} came back")
+    back = back if robot.lift is not None else pulled(back)  # it was fitted as gravity pulls it, and the file lifts it
     dtype = robot.inertia.mass.dtype
     order = [found.index(name) for name in names]
     found, wanted = _leaves(astype(back, dtype), kind), _leaves(robot, kind)
     for name in {**wanted, **found}:
         if name not in found or name not in wanted:
             raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be lost")
-        other = found[name] if name in ("gravity", "couplings.coefficients") else found[name][order]
-        value = wanted[name]
+        other, value = _in_order(name, found[name], order), wanted[name]
         if other.shape != value.shape:
             raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
-        bound = _READ_BACK[dtype.name] * max(np.abs(value[np.isfinite(value)]).max(initial=0.0), 1e-12)
+        share = _LIFT if name.startswith("lift.") else _READ_BACK[dtype.name]
+        bound = share * max(np.abs(value[np.isfinite(value)]).max(initial=0.0), 1e-12)
         if not np.allclose(other, value, rtol=0.0, atol=bound):
             raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
+
+
+def _in_order(name: str, numbers: np.ndarray, order: list[int]) -> np.ndarray:
+    """What was read back, its links in the robot's order."""
+    if name == "tendons.weights":
+        return numbers[:, order]
+    return numbers if name == "gravity" or name.startswith(("couplings.", "tendons.")) else numbers[order]
 
 
 def _curves(description: Description) -> dict[str, Curve]:
@@ -337,6 +332,8 @@ def _movers(robot: Robot) -> dict[str, str | None]:
 
 # How far numbers may move by the change of frames and units that a file asks for.
 _READ_BACK = {"float64": 1e-9, "float32": 1e-5}
+# A body's lift is a share of its weight; that of a link changes with the masses of the bodies that make it up.
+_LIFT = 1e-2
 
 
 def _leaves(robot: Robot, kind: str) -> dict[str, np.ndarray]:

@@ -9,7 +9,8 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from diffnea.formats.description import Description, Joint, Link, RobotFileError, root_of
+from diffnea.formats.description import Description, Joint, Link, RobotFileError, Tendon
+from diffnea.formats.merging import root_of
 from diffnea.robot import SEVERAL
 
 
@@ -50,7 +51,15 @@ def lock(description: Description, held: Iterable[tuple[str, float]]) -> Descrip
     at = dict(held)
     joints = tuple(_fixed(joint, at[joint.name]) if joint.name in at else joint for joint in description.joints)
     couplings = tuple(coupling for coupling in description.couplings if coupling.follower not in at)
-    return replace(description, joints=joints, couplings=couplings)
+    tendons = tuple(shortened for tendon in description.tendons if (shortened := _shortened(tendon, at)).weights)
+    return replace(description, joints=joints, couplings=couplings, tendons=tendons)
+
+
+def _shortened(tendon: Tendon, at: dict[str, float]) -> Tendon:
+    """The tendon less what joints that are held have of its length."""
+    held = sum(weight * at[name] for name, weight in tendon.weights if name in at)
+    left = tuple(pair for pair in tendon.weights if pair[0] not in at)
+    return replace(tendon, weights=left, lower=tendon.lower - held, upper=tendon.upper - held)
 
 
 def unlock(description: Description, before: Description) -> Description:
@@ -60,7 +69,7 @@ def unlock(description: Description, before: Description) -> Description:
         own[joint.name] if joint.kind == "fixed" and own[joint.name].kind != "fixed" else joint
         for joint in description.joints
     )
-    return replace(description, joints=joints, couplings=before.couplings)
+    return replace(description, joints=joints, couplings=before.couplings, tendons=before.tendons)
 
 
 ROOT_JOINT = "root_joint"

@@ -19,10 +19,9 @@ from diffnea.formats.description import (
     Joint,
     Link,
     RobotFileError,
-    central_moments,
     check_count,
-    pseudo_inertia,
 )
+from diffnea.formats.inertia import central_moments, pseudo_inertia
 from diffnea.formats.xml_text import Edits, Element, format_numbers, parse
 from diffnea.robot import JOINT_KINDS, STANDARD_GRAVITY
 

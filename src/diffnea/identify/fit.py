@@ -19,7 +19,7 @@ from diffnea.identify.progress import Watch, watched
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
 from diffnea.models import FeedForward, Model
-from diffnea.robot import Robot, require_single
+from diffnea.robot import Robot, pulled, require_single
 
 AUTO = "auto"
 METHODS = (AUTO, "adam", "lm", "linear")
@@ -74,6 +74,7 @@ def fit(
     else:
         earlier = None
     _check_kind(robot, method, loss)
+    robot = pulled(robot) if isinstance(robot, Robot) else robot
     named = (learn,) if isinstance(learn, str) else None if learn is None else tuple(learn)
     with double_precision(), np.errstate(all="ignore"), watched(progress):  # what is not finite ends in the verdict
         request = Request(

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from diffnea.formats.description import ROUNDING
+from diffnea.formats.inertia import ROUNDING
 from diffnea.parameters.inertia import LIGHTEST, Body
 from diffnea.robot import Robot
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from diffnea.formats.description import RobotFileError, pseudo_inertia
+from diffnea.formats.description import RobotFileError
+from diffnea.formats.inertia import pseudo_inertia
 from diffnea.formats.mjcf import bounds
 from diffnea.formats.xml_text import Document
 

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
+from diffnea.formats.description import Description, Joint, Link, RobotFileError
+from diffnea.formats.inertia import central_moments
 from diffnea.formats.mjcf.compiler import LEAST
-from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, distinct, load_model, motion, shift
+from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, load_model, motion, shift
+from diffnea.formats.mjcf.names import distinct
 from diffnea.formats.mjcf.servos import servo_attributes
 from diffnea.formats.mjcf.text import (
     FRESH,

@@ -3,14 +3,15 @@
 Defaults, classes, includes, frames and units are MuJoCo's own doing.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import numpy as np
 
-from diffnea.formats.description import Coupling, Curve, RobotFileError, Servo, pseudo_inertia
+from diffnea.formats.description import Coupling, Curve, Loop, RobotFileError, Servo, Tendon
+from diffnea.formats.inertia import pseudo_inertia
+from diffnea.formats.mjcf import ties
 from diffnea.formats.mjcf.compiler import (
     MASSLESS,
     ROUNDING_OFF,
@@ -24,6 +25,7 @@ from diffnea.formats.mjcf.compiler import (
     rotation_of,
     walk,
 )
+from diffnea.formats.mjcf.names import Names
 from diffnea.formats.mjcf.servos import read_servos
 from diffnea.formats.xml_text import Document
 
@@ -74,6 +76,7 @@ class ModelBody:
     axes: np.ndarray
     joints: tuple[ModelJoint, ...]
     frame: np.ndarray  # pose of the <frame>s around it, in its parent
+    lift: float  # share of its weight that gravity compensation takes off
 
     @property
     def anchor(self) -> np.ndarray:
@@ -108,6 +111,8 @@ class Model:
     runge_kutta: bool
     notes: tuple[str, ...]
     couplings: tuple[Coupling, ...]
+    tendons: tuple[Tendon, ...]
+    loops: tuple[Loop, ...]  # poses in the bodies' own frames
 
     def gear(self, joint: str) -> float:
         """Torque per command: over all motors of a joint, none where only others have some, 1 where there are none.
@@ -124,7 +129,7 @@ def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
     mj = mujoco()
 
     compiled = compile_text(document, path, allow_unphysical)
-    model, names = compiled.model, _Names(compiled.model)
+    model, names = compiled.model, Names(compiled.model)
     _refuse_infinite(model, names)
     motors = tuple(_motors(model, names))
     servos = read_servos(model, names.joints, _on_joints(model))
@@ -142,12 +147,14 @@ def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
         geoms_rule=inference(compiled.spec) == "true",
         total_mass=compiled.spec.compiler.settotalmass > 0,
         runge_kutta=bool(model.opt.integrator == mj.mjtIntegrator.mjINT_RK4),
-        notes=tuple(_notes(model, names, motors, servos)),
-        couplings=tuple(_coupling(model, names, i) for i in _active(model) if _couples(model, i)),
+        notes=(*_left_out(model, names, motors, servos), *ties.notes(model, names)),
+        couplings=ties.couplings(model, names),
+        tendons=ties.tendons(model, names),
+        loops=ties.loops(model, names),
     )
 
 
-def _refuse_infinite(model: Any, names: "_Names") -> None:
+def _refuse_infinite(model: Any, names: "Names") -> None:
     """Refuse what the included files may still hold; the main one is searched for it as text."""
     bodies = (model.body_pos, model.body_quat, model.body_mass, model.body_ipos, model.body_inertia)
     dofs = model.jnt_dofadr
@@ -159,118 +166,16 @@ def _refuse_infinite(model: Any, names: "_Names") -> None:
                 raise RobotFileError(f'{what} "{name}": a number is not finite; use finite numbers')
 
 
-def _notes(model: Any, names: "_Names", motors: tuple[Motor, ...], servos: Iterable[int]) -> Iterator[str]:
-    """What the file has besides rigid bodies, joints and motors, in a line each."""
+def _left_out(model: Any, names: Names, motors: tuple[Motor, ...], servos: Iterable[int]) -> Iterator[str]:
+    """Actuators that are no part of a robot."""
     driven = {motor.index for motor in motors} | set(_frictions(model).values()) | set(servos)
     others = [name for index, name in enumerate(names.actuators) if index not in driven]
     if others:
         yield f"only motors and servos on joints are part of a robot; left out: actuator {listed(others)}"
-    active = _active(model)
-    tied = [names.tied(i) for i in active if not _closes(model, i) and not _couples(model, i)]
-    if tied:
-        yield f"equality constraints are left out, these move independently: {', '.join(tied)}"
-    loops = [names.loop(i) for i in active if _closes(model, i)]
-    if loops:
-        yield f"loops are left open: {', '.join(loops)}; lock their joints to hold them"
-    joints, bodies = np.array(names.joints, dtype=object), np.array(names.bodies, dtype=object)
-    several = np.isin(model.jnt_type, [int(mujoco().mjtJoint.mjJNT_FREE), int(mujoco().mjtJoint.mjJNT_BALL)])
-    springs = several & (model.jnt_stiffness != 0)
-    if springs.any():
-        yield f"springs of balls and free joints are left out: joint {listed(joints[springs])}"
-    curved = _optional(model, "jnt_stiffnesspoly", len(joints), 2).any(axis=1)
-    if curved.any():
-        yield f"only the linear part of springs is kept: joint {listed(joints[curved])}"
-    curved = _optional(model, "dof_dampingpoly", model.nv, 2)[model.jnt_dofadr].any(axis=1)
-    if curved.any():
-        yield f"only the linear part of damping is kept: joint {listed(joints[curved])}"
-    forces = ("tendon_stiffness", "tendon_damping", "tendon_frictionloss", "tendon_armature")
-    pulling = [i for i in range(model.ntendon) if any(getattr(model, force)[i] for force in forces)]
-    if pulling:
-        yield f"tendons are left out: {listed(names.tendons[i] for i in pulling)}"
-    if model.body_gravcomp.any():
-        yield f"gravity compensation is left out: body {listed(bodies[model.body_gravcomp != 0])}"
-    if model.opt.density or model.opt.viscosity:
-        yield "the forces of air or water (option density, viscosity) are left out"
-
-
-def _active(model: Any) -> list[int]:
-    """The equality constraints that hold."""
-    return np.flatnonzero(model.eq_active0).tolist()
-
-
-def _couples(model: Any, equality: int) -> bool:
-    """Whether an equality constraint lets one joint follow another."""
-    joint = int(model.eq_type[equality]) == int(mujoco().mjtEq.mjEQ_JOINT)
-    return joint and int(model.eq_obj2id[equality]) >= 0
-
-
-def _coupling(model: Any, names: "_Names", equality: int) -> Coupling:
-    """`q1 = r1 + Σ_j c_j (q2 − r2)^j` about the reference positions, as a polynomial in q2."""
-    ends = int(model.eq_obj1id[equality]), int(model.eq_obj2id[equality])
-    first, second = (float(model.qpos0[model.jnt_qposadr[end]]) for end in ends)
-    line = np.polynomial.Polynomial(model.eq_data[equality, :5])(np.polynomial.Polynomial([-second, 1.0])) + first
-    coefficients = np.trim_zeros(np.atleast_1d(line.coef), "b").tolist()
-    padded = (*coefficients, *[0.0] * (2 - len(coefficients)))
-    return Coupling(names.joints[ends[0]], names.joints[ends[1]], padded)
-
-
-def _closes(model: Any, equality: int) -> bool:
-    """Whether an equality constraint joins two bodies."""
-    mj = mujoco()
-    return int(model.eq_type[equality]) in (int(mj.mjtEq.mjEQ_CONNECT), int(mj.mjtEq.mjEQ_WELD))
-
-
-class _Names:
-    """Names that are readable and differ, also where the file gives none."""
-
-    def __init__(self, model: Any):
-        mj = mujoco()
-
-        def given(kind: str, count: int) -> list[str]:
-            return [mj.mj_id2name(model, getattr(mj.mjtObj, kind), i) or "" for i in range(count)]
-
-        self._model = model
-        self.bodies = _distinct(given("mjOBJ_BODY", model.nbody), [f"body_{i}" for i in range(model.nbody)])
-        owners = [self.bodies[i] for i in model.jnt_bodyid]
-        self.joints = _distinct(given("mjOBJ_JOINT", model.njnt), [f"{owner}_joint" for owner in owners])
-        self.tendons = _distinct(given("mjOBJ_TENDON", model.ntendon), ["tendon"] * model.ntendon)
-        number = len(model.actuator_trntype)
-        self.actuators = _distinct(given("mjOBJ_ACTUATOR", number), [f"actuator_{i}" for i in range(number)])
-
-    def loop(self, equality: int) -> str:
-        """Which bodies a connect or weld joins."""
-        mj, model = mujoco(), self._model
-        kind = "connect" if model.eq_type[equality] == mj.mjtEq.mjEQ_CONNECT else "weld"
-        ends = [int(model.eq_obj1id[equality]), int(model.eq_obj2id[equality])]
-        if model.eq_objtype[equality] == mj.mjtObj.mjOBJ_SITE:
-            ends = [int(model.site_bodyid[end]) for end in ends]
-        return f'{kind} of "{self.bodies[ends[0]]}" and "{self.bodies[ends[1]]}"'
-
-    def tied(self, equality: int) -> str:
-        """Which joint or tendon an equality constraint holds."""
-        mj = mujoco()
-
-        on_joint = self._model.eq_type[equality] == mj.mjtEq.mjEQ_JOINT
-        names, kind = (self.joints, "joint") if on_joint else (self.tendons, "tendon")
-        return f'{kind} "{names[self._model.eq_obj1id[equality]]}"'
-
-
-def _distinct(given: list[str], otherwise: list[str]) -> list[str]:
-    taken, names = set(given), []
-    for name, substitute in zip(given, otherwise, strict=True):
-        names.append(name or distinct(substitute, taken))
-        taken.add(names[-1])
-    return names
-
-
-def distinct(name: str, taken: Container[str]) -> str:
-    """The name, with a number behind it if it is taken."""
-    numbered = (f"{name}_{i}" for i in count(2))
-    return name if name not in taken else next(other for other in numbered if other not in taken)
 
 
 def _bodies(
-    compiled: Compiled, names: _Names, motors: tuple[Motor, ...], servos: dict[str, Servo]
+    compiled: Compiled, names: Names, motors: tuple[Motor, ...], servos: dict[str, Servo]
 ) -> Iterator[ModelBody]:
     spec, model, refused = compiled
     elements = sorted([spec.worldbody, *(body for body, _ in walk(spec.worldbody))], key=lambda body: body.id)
@@ -284,6 +189,7 @@ def _bodies(
             axes=quaternion_matrix(model.body_iquat[i]),
             joints=tuple(_joint(model, joint.id, names, motors, servos, _frame(spec, joint)) for joint in written),
             frame=_frame(spec, element) if i else np.eye(4),
+            lift=float(model.body_gravcomp[i]),
         )
 
 
@@ -296,7 +202,7 @@ def _inertia(model: Any, i: int) -> np.ndarray:
 
 
 def _joint(
-    model: Any, j: int, names: _Names, motors: tuple[Motor, ...], servos: dict[str, Servo], frame: np.ndarray
+    model: Any, j: int, names: Names, motors: tuple[Motor, ...], servos: dict[str, Servo], frame: np.ndarray
 ) -> ModelJoint:
     mj = mujoco()
 
@@ -326,7 +232,7 @@ def _joint(
         armature=float(model.dof_armature[dof]),
         reflected=_reflected(model, j),
         frame=frame,
-        stiffness=0.0 if several else float(model.jnt_stiffness[j]),
+        stiffness=0.0 if kind == "free" else float(model.jnt_stiffness[j]),
         rest=0.0 if several else float(model.qpos_spring[model.jnt_qposadr[j]]),
     )
 
@@ -338,7 +244,7 @@ def _effort(bounds: np.ndarray, friction: float, curve: Curve | None) -> float:
     return bound if bound > SLIVER + ROUNDING_OFF * rubbing else 0.0
 
 
-def _motors(model: Any, names: _Names) -> Iterator[Motor]:
+def _motors(model: Any, names: Names) -> Iterator[Motor]:
     """Actuators that put gear · gain · command on a joint, and nothing else."""
     mj = mujoco()
 

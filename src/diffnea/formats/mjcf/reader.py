@@ -6,9 +6,11 @@ ends in the body's own.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from diffnea.formats.description import Description, Joint, Link, RobotFileError
-from diffnea.formats.mjcf.model import WORLD, Model, ModelBody, ModelJoint, distinct, load_model, motion, shift
+from diffnea.formats.description import Description, Joint, Link, Loop, RobotFileError
+from diffnea.formats.mjcf.model import WORLD, Model, ModelBody, ModelJoint, load_model, motion, shift
+from diffnea.formats.mjcf.names import distinct
 from diffnea.formats.xml_text import parse
 from diffnea.robot import SEVERAL
 
@@ -22,7 +24,15 @@ def read(text: bytes, path: str, allow_unphysical: bool = False) -> Description:
     rows = [row for body in model.bodies[1:] for row in _rows(model, body)]
     links, joints = zip(*rows, strict=True) if rows else ((), ())
     name = document.root.attributes.get("model", "robot")
-    return Description(name, (Link(WORLD), *links), joints, model.gravity, model.notes, model.couplings)
+    tied = model.couplings, model.tendons, tuple(_placed(model, loop) for loop in model.loops)
+    return Description(name, (Link(WORLD), *links), joints, model.gravity, model.notes, *tied)
+
+
+def _placed(model: Model, loop: Loop) -> Loop:
+    """A loop with poses in the links' frames, which sit at their joints."""
+    anchors = {body.name: body.anchor for body in model.bodies}
+    first, second = (shift(-anchors[name]) for name in (loop.first, loop.second))
+    return replace(loop, place_first=first @ loop.place_first, place_second=second @ loop.place_second)
 
 
 def _kind(joint: ModelJoint) -> str:
@@ -38,7 +48,7 @@ def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
     if not body.joints:
         names = {joint.name for one in model.bodies for joint in one.joints}
         yield (
-            Link(body.name, body.inertia),
+            Link(body.name, body.inertia, lift=body.lift),
             Joint(distinct(f"{body.name}_fixed", names), "fixed", above, body.name, pose),
         )
     for joint in body.joints:
@@ -47,7 +57,7 @@ def _rows(model: Model, body: ModelBody) -> Iterator[tuple[Link, Joint]]:
         back = shift(-joint.anchor)
         inertia = back @ body.inertia @ back.T
         yield (
-            Link(name, inertia, 0.0 - joint.anchor) if last else Link(name),
+            Link(name, inertia, 0.0 - joint.anchor, body.lift) if last else Link(name),
             Joint(
                 name=joint.name,
                 kind=_kind(joint),

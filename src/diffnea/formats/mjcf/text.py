@@ -9,7 +9,8 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from diffnea.formats.description import Joint, RobotFileError, central_moments
+from diffnea.formats.description import Joint, RobotFileError
+from diffnea.formats.inertia import central_moments
 from diffnea.formats.mjcf.compiler import ROUNDING_OFF, SLIVER
 from diffnea.formats.xml_text import Document, Edits, Element, format_numbers, parse
 from diffnea.manifold import quaternion_of

@@ -6,9 +6,11 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from diffnea.formats.description import Description, Joint, Link, RobotFileError, central_moments
+from diffnea.formats.description import Description, Joint, Link, RobotFileError
+from diffnea.formats.inertia import central_moments
 from diffnea.formats.mjcf.compiler import LEAST
-from diffnea.formats.mjcf.model import WORLD, distinct, shift
+from diffnea.formats.mjcf.model import WORLD, shift
+from diffnea.formats.mjcf.names import distinct
 from diffnea.formats.mjcf.servos import servo_attributes
 from diffnea.formats.mjcf.text import (
     HARD_FRICTION,
@@ -43,6 +45,7 @@ def render(description: Description) -> bytes:
         "  <worldbody>",
         *("    " + line for line in _Bodies(description).lines()),
         "  </worldbody>",
+        *_tendon_lines(description),
         *_equality_lines(description),
         *(["  <actuator>", *("    " + motor for motor in motors), "  </actuator>"] if motors else []),
         "</mujoco>",
@@ -55,6 +58,17 @@ def _actuator(joint: Joint) -> str:
     if joint.servo is None or joint.servo.kind != "position":
         return tag("motor", name=joint.name, joint=joint.name, gear=joint.gear)
     return tag("position", name=joint.name, joint=joint.name, **servo_attributes(joint.servo))
+
+
+def _tendon_lines(description: Description) -> list[str]:
+    """Springs along sums of joints."""
+    lines = []
+    for tendon in description.tendons:
+        spring = {"stiffness": tendon.stiffness, "springlength": [tendon.lower, tendon.upper]}
+        lines.append("    " + tag("fixed", name=tendon.name, **spring).removesuffix("/>") + ">")
+        lines += ["      " + tag("joint", joint=name, coef=weight) for name, weight in tendon.weights]
+        lines.append("    </fixed>")
+    return ["  <tendon>", *lines, "  </tendon>"] if lines else []
 
 
 def _equality_lines(description: Description) -> list[str]:
@@ -120,7 +134,8 @@ class _Bodies:
         for joint in reversed(chain[1:]):
             anchors.insert(0, anchors[0] - joint.origin[:3, 3])
         pose = shift(anchor_above) @ chain[0].origin @ shift(-anchors[0])
-        yield tag("body", name=link.name, **_placed(pose)).removesuffix("/>") + ">"
+        lift = {"gravcomp": link.lift} if link.lift else {}
+        yield tag("body", name=link.name, **_placed(pose), **lift).removesuffix("/>") + ">"
         inertial = self.inertial(link, chain[-1], anchors[-1])
         if inertial:
             yield "  " + tag("inertial", **inertial)
@@ -190,7 +205,7 @@ def _joint_tag(joint: Joint, anchor: np.ndarray) -> str:
     numbers = {"damping": joint.damping, "frictionloss": joint.steady_friction, "armature": joint.armature}
     values |= {name: number for name, number in numbers.items() if number}
     if joint.stiffness:
-        values |= {"stiffness": joint.stiffness, "springref": joint.rest}
+        values |= {"stiffness": joint.stiffness} | ({} if joint.kind in SEVERAL else {"springref": joint.rest})
     if joint.steady_friction:
         values |= HARD_FRICTION
     if np.isfinite(joint.effort):
