@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from diffnea import actuators, parameters, recordings, systems
     from diffnea.batches import (
         bias_torque,
+        close_loops,
         coriolis_matrix,
         difference,
         energy,
@@ -65,6 +66,7 @@ __all__ = [
     "actuators",
     "backends",
     "bias_torque",
+    "close_loops",
     "coriolis_matrix",
     "difference",
     "energy",
@@ -115,6 +117,7 @@ _HOMES = {
     "Tree": "robot",
     "backends": "kernels",
     "bias_torque": "batches",
+    "close_loops": "batches",
     "coriolis_matrix": "batches",
     "difference": "batches",
     "energy": "batches",

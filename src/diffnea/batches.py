@@ -15,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, Real
 
-from diffnea import dynamics, kernels, manifold
+from diffnea import dynamics, kernels, loops, manifold
 from diffnea.arrays import Rows, numbers
 from diffnea.canonical import Canonical, canonical, is_simple, with_known
 from diffnea.robot import Robot, nameless
@@ -356,6 +356,33 @@ def difference(
 ) -> Float[Array, "*batch n"]:
     """The constant velocities that lead from `q0` to `q1` in one second, turning the shorter way."""
     return batched(manifold.difference, robot, q0=q0, q1=q1)
+
+
+# Newton's method from near by doubles its digits at each step; from afar it may need more, and shorter ones.
+CLOSING_STEPS, CLOSED, SHARES = 50, 1e-13, (1.0, 0.5, 0.2, 0.05)
+
+
+def close_loops(
+    robot: Robot, q: Real[ArrayLike, "*#batch nq"] | Rows, qd: Real[ArrayLike, "*#batch n"] | Rows | None = None
+) -> Float[Array, "*batch nq"] | tuple[Float[Array, "*batch nq"], Float[Array, "*batch n"]]:
+    """A `q` near by with all loops closed; with `qd` a pair, and velocities that keep them so.
+
+    Newton's method along the shortest steps by the mass matrix. A robot without loops keeps what it is given.
+    """
+    place, speed = numbers("q", q), None if qd is None else numbers("qd", qd)
+    if robot.loops is None:
+        return place if speed is None else (place, speed)
+    still = jnp.zeros(robot.num_velocities, place.dtype)
+    for _ in range(CLOSING_STEPS):
+        near = batched(dynamics.projected, robot, q=place, qd=still)[0]
+        step = difference(robot, place, near)
+        tried = jnp.stack([integrate(robot, place, step, share) for share in SHARES])
+        left = jnp.max(jnp.abs(batched(loops.gap, robot, q=tried)), axis=-1)
+        best = jnp.argmin(left, axis=0)
+        place = jnp.take_along_axis(tried, best[None, ..., None], axis=0)[0]
+        if not isinstance(left, Tracer) and float(jnp.abs(step).max()) < CLOSED:
+            break
+    return place if speed is None else (place, batched(dynamics.projected, robot, q=place, qd=speed)[1])
 
 
 def inertial_parameters(robot: Robot) -> Float[Array, " p"]:

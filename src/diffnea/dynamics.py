@@ -24,6 +24,7 @@ from diffnea.joints import (
     row_numbers,
     tree_poses,
 )
+from diffnea.loops import drift, gap, opened, saddle, slopes, undriven
 from diffnea.lumping import lumped
 from diffnea.manifold import displace, parts
 from diffnea.passive import passive_torques, stored_energy, weightless
@@ -56,6 +57,9 @@ def constrained(
 
     Nothing depends smoothly on `free`: its derivative is taken as zero.
     """
+    if robot.loops is not None:
+        pushed = tau - bias(robot, q, qd)
+        return closed(robot, q, pushed, -drift(robot, q, qd), free)
     return _constrained(robot, q, qd, tau, free)
 
 
@@ -107,6 +111,31 @@ def solve_mass(
         return _substitute(robot, factor_mass(robot, q, free, lumped(robot)), tau)
 
     return jax.lax.custom_linear_solve(lambda qdd: free * rnea(rest, q, still, free * qdd), tau, solve, symmetric=True)
+
+
+def closed(
+    robot: Robot, q: Float[Array, " nq"], push: Float[Array, " n"], rate: Float[Array, " m"], free=None
+) -> Float[Array, " n"]:
+    """x with `M x − Jᵀ λ = push` and `J x = rate`, J the slope of the gaps of loops, among joints that are `free`."""
+    free = jnp.ones_like(push) if free is None else free
+    tree, J = opened(robot), slopes(robot, q) * free[None, :]
+    still, rest = jnp.zeros_like(push), weightless(tree)
+    M = crba(tree, q) * free[:, None] * free[None, :] + jnp.diag(1 - free)
+
+    def mass(x):
+        return free * rnea(rest, q, still, free * x) + (1 - free) * x
+
+    return saddle(mass, J, M, free * push, rate)
+
+
+def projected(
+    robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"]
+) -> tuple[Float[Array, " nq"], Float[Array, " n"]]:
+    """A step of Newton's method to where loops are closed, the shortest by M, and q̇ less what opens them."""
+    still = jnp.zeros_like(qd)
+    step = closed(robot, q, still, -gap(robot, q))
+    opening = jax.jvp(lambda t: gap(robot, displace(robot, q, t * qd)), (still[0],), (jnp.ones_like(still[0]),))[1]
+    return displace(robot, q, step), qd + closed(robot, q, still, -opening)
 
 
 def _dense(robot: AnyRobot, q, free, tau) -> Float[Array, " n"]:
@@ -189,7 +218,7 @@ def _is_deep(tree: Tree) -> bool:
 @jax.custom_jvp
 def aba(robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"]) -> Float[Array, " n"]:
     """Forward dynamics by the articulated body algorithm, as the paper has it; `forward` uses it for deep trees."""
-    if robot.couplings is not None:
+    if robot.couplings is not None or robot.loops is not None:
         return forward(robot, q, qd, tau)
     return _articulated(robot, q, qd, tau, jnp.ones_like(qd))
 
@@ -258,6 +287,9 @@ def rnea(
 
     Here `a_i` is how the link's origin accelerates in space; a point at r of the link accelerates by `a_i + W_i r`.
     """
+    if robot.loops is not None:
+        tau = rnea(opened(robot), q, qd, qdd, bodies)  # and what loops carry is taken off joints without a motor
+        return undriven(robot, q, _without_motor(robot), tau)
     if robot.couplings is not None:
         full = whole(robot, q)  # τ_y = Gᵀ τ
         return full.G.T @ rnea(full.robot, full.q, full.velocities(qd), full.accelerations(qd, qdd), bodies)
@@ -270,6 +302,14 @@ def rnea(
         f = tree.from_root(_move_row, base, T, s, joint_motions(robot, s, qd), bodies, qd, qdd)
     tau = tree.from_leaves(_collect, jnp.zeros(6, q.dtype), T, s, f) + row_numbers(robot, robot.armature) * qdd
     return tau + passive_torques(robot, q) if robot.stores else tau
+
+
+def _without_motor(robot: Robot) -> Float[Array, " n"]:
+    """1 at joints that nothing drives, balls and free links among them, 0 elsewhere."""
+    own = replace(robot, couplings=None, loops=None)
+    rows = row_numbers(own, jnp.where(robot.gear == 0, 1.0, 0.0).astype(robot.axis.dtype))
+    every = {part.link: part.v.start for part in parts(own)}
+    return jnp.concatenate([rows[every[link] : every[link] + v.stop - v.start] for _, _, v, link in parts(robot)])
 
 
 @jax.jit
@@ -424,7 +464,7 @@ def bias(
     robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], bodies: Moments | None = None
 ) -> Float[Array, " n"]:
     """`C(q, q̇) q̇ + g(q)`: the torque that keeps the joints at constant velocity."""
-    return rnea(robot, q, qd, jnp.zeros_like(qd), bodies)
+    return rnea(opened(robot), q, qd, jnp.zeros_like(qd), bodies)
 
 
 def holding(robot: AnyRobot, q: Float[Array, " nq"]) -> Float[Array, " n"]:

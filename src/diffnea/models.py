@@ -57,6 +57,10 @@ class AbstractModel(eqx.Module):
         """How a step from a place changes, where the velocities at its end are q̇."""
         return qd
 
+    def close(self, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> tuple[Float[Array, " nq"], Float[Array, " n"]]:
+        """The state brought back to where loops are closed, after a step that left them open by a little."""
+        return q, qd
+
     @property
     @abstractmethod
     def energy_class(self) -> EnergyClass:
@@ -180,7 +184,8 @@ class Model(AbstractModel):
 
     @property
     def energy_class(self) -> EnergyClass:
-        return self.actuator.energy_class  # a robot by itself conserves energy
+        own = self.actuator.energy_class  # a robot by itself conserves energy
+        return "unbounded" if self.robot.loops is not None and own != "conserving" else own
 
     def predict(self, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]) -> Float[Array, " n"]:
         return constrained(self, q, qd, torques(self, q, qd, u), jnp.ones_like(qd))
@@ -198,6 +203,9 @@ class Model(AbstractModel):
 
     def rate(self, step: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         return manifold.rate(self.robot, step, qd)
+
+    def close(self, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> tuple[Float[Array, " nq"], Float[Array, " n"]]:
+        return (q, qd) if self.robot.loops is None else dynamics.projected(self.robot, q, qd)
 
     def inverse_dynamics(
         self,

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 from diffnea.errors import DiffneaError
 from diffnea.spatial import Inertia, Transform
-from diffnea.ties import Couplings, Lift, Springs, Tendons
+from diffnea.ties import Couplings, Lift, Loops, Springs, Tendons
 
 JOINT_KINDS = ("revolute", "continuous", "prismatic")
 # Joints of several velocities, each a row of the tree: how a free base and a ball move, in the link's own axes.
@@ -246,6 +246,7 @@ class Robot(eqx.Module):
     springs: Springs | None = None
     tendons: Tendons | None = None
     lift: Lift | None = None  # gravity compensation, as the file has it
+    loops: Loops | None = None  # links that are held together; all joints are in q
     name: str = eqx.field(static=True, default="robot")
     source: Source | None = eqx.field(static=True, default=None, repr=False)
 
@@ -344,7 +345,13 @@ def require_single(robot: Robot, what: str) -> None:
                 f'{what}: joint "{name}" of robot "{robot.name}" is {kind}; revolute, continuous and prismatic joints '
                 f"can be used here, {held}"
             )
-
+    if robot.loops is not None:
+        ends = robot.loops.first[0], robot.loops.second[0]
+        named = " and ".join("the ground" if end < 0 else f'"{robot.link_names[end]}"' for end in ends)
+        raise DiffneaError(
+            f'{what}: {named} of robot "{robot.name}" close a loop; trees can be used here, lock its joints or '
+            "load_robot(…, couplings=False)"
+        )
     for follower in robot.followers[:1]:
         raise DiffneaError(
             f'{what}: joint "{robot.tree.joint_names[follower]}" of robot "{robot.name}" follows another; independent '

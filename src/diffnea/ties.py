@@ -1,8 +1,10 @@
-"""What ties joints and links: couplings, springs, tendons, and what takes weight off links."""
+"""What ties joints and links: couplings, springs, tendons, loops, and what takes weight off links."""
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+
+from diffnea.spatial import Transform
 
 
 class Couplings(eqx.Module):
@@ -56,6 +58,16 @@ class Tendons(eqx.Module):
     stiffness: Float[Array, " k"]
     lower: Float[Array, " k"]
     upper: Float[Array, " k"]
+
+
+class Loops(eqx.Module):
+    """Pairs of links that are held together, by a point ("connect") or by their poses ("weld"); −1 is the ground."""
+
+    kinds: tuple[str, ...] = eqx.field(static=True)
+    first: tuple[int, ...] = eqx.field(static=True)
+    second: tuple[int, ...] = eqx.field(static=True)
+    first_place: Transform  # in the link's frame, one a loop
+    second_place: Transform
 
 
 class Lift(eqx.Module):

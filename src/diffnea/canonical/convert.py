@@ -116,7 +116,8 @@ def _poses(tree, place: Any, swivel: Any = None) -> Any:
 
 def is_simple(robot: Robot) -> bool:
     """Whether there are joints, each with one coordinate of its own, and no springs: others have no canonical form."""
-    return robot.num_links > 0 and robot.tree.simple and robot.couplings is None and not robot.stores
+    tied = robot.couplings is not None or robot.loops is not None or robot.stores
+    return robot.num_links > 0 and robot.tree.simple and not tied
 
 
 def _traced(leaves: Any) -> bool:

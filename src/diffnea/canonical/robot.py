@@ -57,6 +57,7 @@ class Canonical(eqx.Module):
     couplings: None = None  # as a robot that has any has no canonical form
     springs: None = None
     tendons: None = None
+    loops: None = None
     stores: bool = eqx.field(static=True, default=False)
 
     @property

@@ -277,7 +277,7 @@ def _in_order(name: str, numbers: np.ndarray, order: list[int]) -> np.ndarray:
     """What was read back, its links in the robot's order."""
     if name == "tendons.weights":
         return numbers[:, order]
-    return numbers if name == "gravity" or name.startswith(("couplings.", "tendons.")) else numbers[order]
+    return numbers if name == "gravity" or name.startswith(("couplings.", "tendons.", "loops.")) else numbers[order]
 
 
 def _curves(description: Description) -> dict[str, Curve]:

@@ -9,6 +9,7 @@ import numpy as np
 from diffnea.formats.couplings import couplings_of, tendons_of
 from diffnea.formats.description import Description, RobotFileError
 from diffnea.formats.inertia import parameters_of
+from diffnea.formats.loops import loops_of
 from diffnea.formats.merging import Merged, merge, totals
 from diffnea.robot import Limits, Robot, Source, Tree
 from diffnea.spatial import Inertia, Transform
@@ -54,6 +55,7 @@ def assemble(description: Description, source: Source | None = None) -> Robot:
         springs=Springs(column("stiffness"), column("rest")) if any(joint.stiffness for joint in joints) else None,
         tendons=tendons_of(description, joints),
         lift=_lift(description, merged),
+        loops=loops_of(description, merged),
         name=description.name,
         source=source,
     )

@@ -97,10 +97,12 @@ def named_tendons(robot: Robot) -> tuple[Tendon, ...]:
 
 
 def uncouple(description: Description) -> Description:
-    """The description with all joints independent, and a word on those that follow others."""
+    """The description with all joints independent and loops open, and a word on those that follow others."""
     named = ", ".join(f'"{coupling.follower}"' for coupling in description.couplings)
-    note = (f"joints that follow others are treated as independent: {named}",) if named else ()
-    return replace(description, couplings=(), notes=(*description.notes, *note))
+    notes = [f"joints that follow others are treated as independent: {named}"] if named else []
+    if description.loops:
+        notes.append(f"loops are left open: {', '.join(loop.words for loop in description.loops)}")
+    return replace(description, couplings=(), loops=(), notes=(*description.notes, *notes))
 
 
 def named_couplings(robot: Robot) -> tuple[Coupling, ...]:

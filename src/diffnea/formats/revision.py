@@ -9,6 +9,7 @@ from diffnea.formats.assembly import assemble
 from diffnea.formats.couplings import named_couplings, named_tendons
 from diffnea.formats.description import Curve, Description, Joint, Link, RobotFileError, Servo
 from diffnea.formats.inertia import impossible, moved, pseudo_of
+from diffnea.formats.loops import named_loops
 from diffnea.formats.merging import Merged, merge
 from diffnea.robot import Robot, astype
 
@@ -34,7 +35,7 @@ def describe(robot: Robot, curves: Curves | None = None, servos: Servos | None =
         curve = (curves or {}).get(name)
         joints.append(Joint(name, robot.tree.kinds[i], above, link, numbers["placement"][i], **values, curve=curve))
     joints = [replace(joint, servo=(servos or {}).get(joint.name)) for joint in joints]
-    tied = named_couplings(robot), named_tendons(robot)
+    tied = named_couplings(robot), named_tendons(robot), named_loops(robot, base)
     return Description(robot.name, tuple(links), tuple(joints), tuple(numbers["gravity"].tolist()), (), *tied)
 
 

@@ -10,10 +10,13 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from diffnea.arrays import numbers
+from diffnea.batches import batched
+from diffnea.loops import gap
 from diffnea.manifold import parts
 from diffnea.models import AbstractModel, Model
 
 INTEGRATORS = ("auto", "rk4")
+OPEN = 1e-4  # m or rad: what a start may leave open of a loop, which the first step closes
 
 
 class Arguments(NamedTuple):
@@ -44,6 +47,7 @@ def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps) -> Argument
         _check_array(name, array, lengths[name])
     if not isinstance(arrays["q0"], Tracer):
         _check_quaternions(model, arrays["q0"])
+        _check_loops(model, arrays["q0"])
     _check_batches({name: array.shape[: -2 if name == "u" else -1] for name, array in arrays.items()})
     count = _count(arrays.get("u"), steps)
     arrays.setdefault("u", jnp.zeros((count, model.num_joints), dtype))
@@ -58,6 +62,13 @@ def _check_quaternions(model: AbstractModel, q0: Array) -> None:
     for part in parts(model.robot):
         if part.kind != "single" and np.any(np.linalg.norm(np.asarray(q0)[..., part.q][..., -4:], axis=-1) == 0):
             raise ValueError(f"rollout: q0 has the quaternion 0 0 0 0 from entry {part.q.stop - 4} on; no turn has it")
+
+
+def _check_loops(model: AbstractModel, q0: Array) -> None:
+    if isinstance(model, Model) and model.robot.loops is not None:
+        left = float(jnp.abs(batched(gap, model.robot, q=q0)).max())
+        if left > OPEN:
+            raise ValueError(f"rollout: q0 leaves a loop open by {left:.2g} m or rad; close it by close_loops")
 
 
 def _check_array(name: str, array: Array, length: int) -> None:

@@ -48,7 +48,7 @@ def runge_kutta(
     start = (still, still if flat else qd), (still, still, nothing)
     (_, (k, a, extra)), _ = jax.lax.scan(stage, start, jnp.array(STAGES, qd.dtype))
     mean = jax.tree.map(lambda total: total / 6, extra)
-    return Stages(model.displace(q, dt / 6 * k), qd + dt / 6 * a, mean)
+    return Stages(*model.close(model.displace(q, dt / 6 * k), qd + dt / 6 * a), mean)
 
 
 def rk4_step(

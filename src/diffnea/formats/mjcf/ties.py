@@ -39,9 +39,6 @@ def notes(model: Any, names: Names) -> Iterator[str]:
     if tied:
         listing = ", ".join(_tied(model, names, i) for i in tied)
         yield f"equality constraints are left out, these move independently: {listing}"
-    held = [_loop(model, names, i).words for i in _active(model) if _closes(model, i)]
-    if held:
-        yield f"loops are left open: {', '.join(held)}; lock their joints to hold them"
     joints = np.array(names.joints, dtype=object)
     free = (model.jnt_type == int(mujoco().mjtJoint.mjJNT_FREE)) & (model.jnt_stiffness != 0)
     if free.any():

@@ -72,16 +72,20 @@ def _tendon_lines(description: Description) -> list[str]:
 
 
 def _equality_lines(description: Description) -> list[str]:
-    """Joints that follow others."""
-    if not description.couplings:
+    """Joints that follow others, and links that are held together."""
+    if not description.couplings and not description.loops:
         return []
-    lines = []
+    lines = ["    " + tag(x.kind, site1=_site(i, 1), site2=_site(i, 2)) for i, x in enumerate(description.loops)]
     for coupling in description.couplings:
         if len(coupling.coefficients) > 5:
             raise RobotFileError(f'joint "{coupling.follower}" follows by a polynomial of a degree above 4; MJCF has 4')
         values = [*coupling.coefficients, *[0.0] * (5 - len(coupling.coefficients))]
         lines.append("    " + tag("joint", joint1=coupling.follower, joint2=coupling.leader, polycoef=values))
     return ["  <equality>", *lines, "  </equality>"]
+
+
+def _site(loop: int, end: int) -> str:
+    return f"loop_{loop + 1}_{end}"
 
 
 class _Bodies:
@@ -93,6 +97,10 @@ class _Bodies:
         for joint in description.joints:
             self.leaving[joint.parent].append(joint)
         moved = {joint.child for joint in description.joints}
+        self.sites: dict[str, list[tuple[str, np.ndarray]]] = {name: [] for name in self.links}
+        for i, loop in enumerate(description.loops):
+            self.sites[loop.first].append((_site(i, 1), loop.place_first))
+            self.sites[loop.second].append((_site(i, 2), loop.place_second))
         self.root = next(name for name in self.links if name not in moved)
         if WORLD in moved:
             raise RobotFileError(f'link "{WORLD}" is not the root, but MuJoCo gives the ground that name; rename it')
@@ -119,6 +127,7 @@ class _Bodies:
 
     def lines(self) -> Iterator[str]:
         if self.root == WORLD:
+            yield from self.marked(WORLD, np.zeros(3))
             yield from self.children(WORLD, np.zeros(3))
         else:
             yield from self.body([Joint("", "fixed", WORLD, self.root)], np.zeros(3))
@@ -142,8 +151,14 @@ class _Bodies:
         for joint, anchor in zip(chain, anchors, strict=True):
             if joint.kind != "fixed":
                 yield "  " + _joint_tag(joint, anchor)
+        yield from ("  " + line for line in self.marked(link.name, anchors[-1]))
         yield from ("  " + line for line in self.children(link.name, anchors[-1]))
         yield "</body>"
+
+    def marked(self, name: str, anchor: np.ndarray) -> Iterator[str]:
+        """The ends of loops on a link."""
+        for site, place in self.sites[name]:
+            yield tag("site", name=site, **_placed(shift(anchor) @ place))
 
     def chain(self, joint: Joint) -> list[Joint]:
         """The joints of one body, where links without mass tell that they were read from one."""
