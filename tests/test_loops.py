@@ -238,7 +238,7 @@ def test_loops_can_be_left_open_and_locked(bars):
 BAD = [
     ('body2="rocker"', 'body2="rod"', "itself|same body|rod"),
     ('body2="rocker"', 'body2="nobody"', "nobody"),
-    ('body2="rocker"', 'body2="rocker" active="perhaps"', "active"),
+    ('body2="rocker"', 'body2="rocker" active="perhaps"', "invalid keyword"),
     ('anchor="0.5 0 0.1"', 'anchor="0.5 nan 0.1"', "use finite numbers"),
     ('anchor="0.5 0 0.1"', 'anchor="0.5 0"', "anchor"),
     ('anchor="0.5 0 0.1"', "", "anchor|connect"),
