@@ -75,3 +75,44 @@ def test_wrong_input_is_one_line(arguments, line, tmp_path, capsys, monkeypatch)
     printed = capsys.readouterr()
     assert printed.out == "" and printed.err.lower().startswith(f"diffnea: {line}".lower())
     assert printed.err.count("\n") == 1
+
+
+ROVER = """<mujoco model="rover"><worldbody><body name="hull" pos="0 0 2"><freejoint/><geom size="0.2" mass="3"/>
+  <body name="arm" pos="0.2 0 0"><joint name="arm" axis="0 1 0" damping="0.1"/>
+    <geom size="0.05" pos="0 0.1 0.2" mass="1"/>
+    <body name="tip" pos="0 0 0.4"><joint name="tip" axis="1 0 0"/><geom size="0.05" pos="0.2 0 0" mass="1"/></body>
+  </body></body></worldbody>{more}</mujoco>"""
+TIE = '<equality><joint joint1="tip" joint2="arm" polycoef="0 -1 0 0 0"/></equality>'
+LOOP = '<equality><connect body1="tip" anchor="0 0 0"/></equality>'
+
+
+def test_a_free_robot_falls_and_its_pose_is_recorded(tmp_path, capsys):
+    path, out = tmp_path / "rover.xml", str(tmp_path / "fall.csv")
+    path.write_text(ROVER.format(more=TIE))
+    result = simulate(str(path), "--seconds", "0.5", "--q", "0.3", "--out", out, capsys=capsys)
+    assert result["joints"] == ["arm"] and result["diverged_at"] is None
+    robot = dn.load_robot(path)
+    fallen = dn.load_recording(out, robot)
+    model = dn.Model(robot, stated_friction(robot))
+    start = np.array([0, 0, 2, 1, 0, 0, 0, 0.3])
+    run = dn.rollout(model, start, np.zeros(7), None, dt=1 / 250, steps=126)
+    np.testing.assert_allclose(fallen.base.position, run.q[:, :3], atol=1e-9)
+    np.testing.assert_allclose(np.abs(fallen.base.quaternion @ run.q[-1, 3:7])[-1], 1.0, atol=1e-9)
+    np.testing.assert_allclose(fallen.q, run.q[:, 7:], atol=1e-9)
+    again = simulate(str(path), "--input", out, "--out", str(tmp_path / "again.csv"), capsys=capsys)
+    assert max(again["error"]) < 1e-3
+    whole = ["--q", *map(str, start), "--seconds", "0.1", "--out", out]
+    assert simulate(str(path), *whole, capsys=capsys)["samples"] == 26
+    still = simulate(str(path), "--base", "fixed", "--loose", "--seconds", "0.1", "--out", out, capsys=capsys)
+    assert still["joints"] == ["arm", "tip"] and "base.x" not in (tmp_path / "fall.csv").read_text()
+    assert main(["simulate", str(path), "--q", "1", "2", "--out", out]) == 1
+    assert "--q has 2 numbers; give one for each of arm, or all 8 of q" in capsys.readouterr().err
+
+
+def test_a_robot_with_a_loop_stays_closed(tmp_path, capsys):
+    path, out = tmp_path / "rover.xml", str(tmp_path / "swing.csv")
+    path.write_text(ROVER.format(more=LOOP).replace("<freejoint/>", '<joint name="hull" axis="0 1 0"/>'))
+    simulate(str(path), "--seconds", "0.5", "--qd", "1", "0", "0", "--out", out, capsys=capsys)
+    robot = dn.load_robot(path)
+    poses = np.asarray(dn.forward_kinematics(robot, dn.load_recording(out, robot).q, "tip"))
+    assert np.abs(poses[:, :3, 3] - poses[0, :3, 3]).max() < 1e-8

@@ -276,7 +276,7 @@ def test_what_is_no_part_of_a_rigid_robot_is_said_to_be_left_out(text, note, tmp
     with pytest.warns(UserWarning, match=note) as caught:
         robot = dn.load_robot(path)
     assert len(caught) == 1 and str(caught[0].message).startswith(f"{path}: ")
-    assert set(robot.gear.tolist()) <= {1.0} or "ball" in text
+    assert set(robot.gear.tolist()) <= {1.0} or "free" in text
 
 
 def test_what_exerts_no_force_is_passed_over_in_silence(tmp_path):

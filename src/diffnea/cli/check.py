@@ -43,7 +43,7 @@ class Check(CheckArguments):
         inputs.double_precision()
         if self.out is not None:
             outputs.check_file(self.out)
-        begun = inputs.read_start(self.robot, self.lock)
+        begun = inputs.read_start(self.robot, self.lock, False, self.base, self.loose)
         robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json or self.quiet):

@@ -26,7 +26,7 @@ class Fit(FitArguments):
         inputs.double_precision()
         outputs.check_folder(self.out)
         began = time.perf_counter()
-        begun = inputs.read_start(self.robot, self.lock, free=True)
+        begun = inputs.read_start(self.robot, self.lock, True, self.base, self.loose)
         robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
         test = inputs.read_recordings(self.test, robot, self.columns, self.measured, self.goals) if self.test else None

@@ -20,7 +20,7 @@ from diffnea.identify.progress import Watch
 from diffnea.models import Model
 from diffnea.recordings import Recording, RecordingError, as_held, load_recordings, public
 from diffnea.recordings.column_map import read_map
-from diffnea.robot import Robot, require_single
+from diffnea.robot import Robot, pulled, require_single
 from diffnea.text import count
 
 _PARTS = ("train", "test", "all")
@@ -38,15 +38,21 @@ def robot_names() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".urdf") for file in files if file.name.endswith(".urdf")))
 
 
-def read_robot(name: str, allow_unphysical: bool = False, lock: Sequence[str] = ()) -> Robot:
+def read_robot(
+    name: str,
+    allow_unphysical: bool = False,
+    lock: Sequence[str] = (),
+    base: str | None = None,
+    loose: bool = False,
+) -> Robot:
     """A robot from its file, or one that comes with the package by its name; a file goes first."""
-    held = _held(lock)
+    said = {"lock": _held(lock), "base": base, "couplings": not loose, "allow_unphysical": allow_unphysical}
     if not Path(name).exists() and name in robot_names():
         with resources.as_file(resources.files("diffnea.systems") / f"{name}.urdf") as path:
-            return load_robot(path, lock=held, allow_unphysical=allow_unphysical)
+            return load_robot(path, **said)
     if not Path(name).exists() and not Path(name).suffix:
         raise ValueError(f"{name}: no such file; give a URDF or MJCF file, or one of {', '.join(robot_names())}")
-    return load_robot(name, lock=held, allow_unphysical=allow_unphysical)
+    return load_robot(name, **said)
 
 
 def parts_to_learn(learn: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -63,15 +69,18 @@ class Start:
     actuator: AbstractActuator | None = None
 
 
-def read_start(name: str, lock: Sequence[str] = (), free: bool = False) -> Start:
+def read_start(
+    name: str, lock: Sequence[str] = (), free: bool = False, base: str | None = None, loose: bool = False
+) -> Start:
     """A robot as `read_robot` finds it, or the fit in a folder; `free`: whether its base may be."""
     if not Path(name).is_dir():
-        robot = read_robot(name, lock=lock)
+        robot = read_robot(name, lock=lock, base=base, loose=loose)
         if not free or robot.base == "fixed":
             require_single(robot, name)
-        return Start(robot)
-    if lock:
-        raise ValueError(f"{name}: is a fit, and its joints are locked as they were; leave --lock out")
+        return Start(pulled(robot))
+    for option, given in {"--lock": lock, "--base": base, "--loose": loose}.items():
+        if given:
+            raise ValueError(f"{name}: is a fit, and its joints are as they were; leave {option} out")
     found = load_fit(name)
     if not isinstance(found.model, Model):
         raise ValueError(f"{name}: its model is a network without a robot; give a robot file, or the fit of a robot")

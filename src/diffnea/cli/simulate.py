@@ -1,16 +1,19 @@
 """`diffnea simulate`: what a robot file or a fit says will happen, as a recording."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
+from diffnea import manifold
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
+from diffnea.batches import close_loops, difference
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.simulate import SimulateArguments
 from diffnea.models import Model
-from diffnea.recordings import Recording, RecordingError, differentiate, is_regular, regular, save_recording
+from diffnea.recordings import BaseMotion, Recording, RecordingError, differentiate, is_regular, regular, save_recording
 from diffnea.robot import Robot
 from diffnea.simulate import rollout
 from diffnea.text import aligned, length
@@ -25,17 +28,18 @@ class Simulate(SimulateArguments):
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
         outputs.check_recording(self.out)
-        model = read_model(self.model)
+        model = read_model(self.model, self.base, self.loose)
         driver = self._driver(model)
         steps, dt = self._length(driver)
         u = np.zeros((steps, model.num_joints)) if driver is None else driver.u[:steps]
-        q0, qd0 = self._start("q", driver, model), self._start("qd", driver, model)
+        q0, qd0 = self._start(driver, model)
         run = rollout(model, q0, qd0, u, dt, self.integrator)
         recording = Recording(
             time=np.arange(steps) * dt,
-            q=np.asarray(run.q),
+            q=np.asarray(run.q)[:, places(model.robot)],
             u=u,
-            qd=np.asarray(run.qd),
+            qd=np.asarray(run.qd)[:, rates(model.robot)],
+            base=_base(model.robot, np.asarray(run.q)),
             joint_names=model.robot.joint_names,
             driven=None if driver is None else driver.driven,
         )
@@ -62,19 +66,30 @@ class Simulate(SimulateArguments):
             raise ValueError(f"simulate: the input lasts {driver.duration:g} s; give --seconds up to that")
         return steps, dt
 
-    def _start(self, key: str, driver: Recording | None, model: Model) -> np.ndarray:
-        given = getattr(self, key)
-        if given:
-            if len(given) != model.num_joints:
-                joints = ", ".join(model.robot.joint_names)
-                raise ValueError(f"simulate: --{key} has {len(given)} numbers; give one for each of {joints}")
-            return np.array(given)
-        if driver is None:
-            return np.zeros(model.num_joints)
-        if key == "q":
-            return driver.q[0]
-        # The smoother leaves out a few samples at each end: its first velocity is that of soon after.
-        return np.asarray(differentiate(driver).qd)[0] if driver.qd is None else driver.qd[0]
+    def _start(self, driver: Recording | None, model: Model) -> tuple[np.ndarray, np.ndarray]:
+        """Where it begins: as asked for, as the input does, or with all joints at zero and loops closed."""
+        robot = model.robot
+        q, qd = np.array(manifold.neutral(robot), float), np.zeros(robot.num_velocities)
+        if driver is not None:
+            q[places(robot)], qd[rates(robot)] = driver.q[0], _first_velocity(driver)
+            if robot.base == "floating" and driver.base is not None and driver.base.has_pose:
+                seen = driver.base.signals
+                pose = np.column_stack([seen["position"], seen["quaternion"]])[:2]
+                ends = np.tile(q, (2, 1))
+                ends[:, :7] = pose
+                q[:7], qd[:6] = pose[0], np.asarray(difference(robot, *ends))[:6] / driver.dt
+        for key, start, own in (("q", q, places(robot)), ("qd", qd, rates(robot))):
+            given = getattr(self, key)
+            if given and len(given) not in (len(start), len(own)):
+                joints = ", ".join(robot.joint_names)
+                every = "" if len(start) == len(own) else f", or all {len(start)} of {key}"
+                raise ValueError(f"simulate: --{key} has {len(given)} numbers; give one for each of {joints}{every}")
+            if given:
+                start[own if len(given) == len(own) else slice(None)] = given
+        if robot.loops is None:
+            return q, qd
+        closed, moving = close_loops(robot, q, qd)
+        return np.asarray(closed), np.asarray(moving)
 
     def _result(self, recording: Recording, driver: Recording | None, diverged: Any, model: Model) -> dict[str, Any]:
         robot = model.robot
@@ -84,7 +99,7 @@ class Simulate(SimulateArguments):
             "samples": len(recording),
             "seconds": recording.duration,
             "joints": list(robot.joint_names),
-            "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
+            "sliding": [robot.tree.kinds[link] == "prismatic" for link in robot.joint_links],
             "last": recording.q[-1].tolist(),
             "diverged_at": None if diverged is None else float(jnp.min(diverged)),
             "error": None,
@@ -105,14 +120,40 @@ class Simulate(SimulateArguments):
         return "\n".join([head, *aligned(rows), *([f"diverged at {lost:g} s"] if lost is not None else [])])
 
 
-def read_model(name: str) -> Model:
+def places(robot: Robot) -> list[int]:
+    """Where the joints of one coordinate stand in q."""
+    return [part.q.start for part in manifold.parts(robot) if part.kind == "single"]
+
+
+def rates(robot: Robot) -> list[int]:
+    """Where their velocities stand in q̇."""
+    return [part.v.start for part in manifold.parts(robot) if part.kind == "single"]
+
+
+def _base(robot: Robot, q: np.ndarray) -> BaseMotion | None:
+    return BaseMotion(q[:, :3], q[:, 3:7]) if robot.base == "floating" else None
+
+
+def _first_velocity(driver: Recording) -> np.ndarray:
+    """The smoother leaves out a few samples at each end: its first velocity is that of soon after."""
+    return np.asarray(differentiate(driver).qd)[0] if driver.qd is None else driver.qd[0]
+
+
+def read_model(name: str, base: str | None = None, loose: bool = False) -> Model:
     """The model of a fit's folder, or a robot with the damping and friction that its file states."""
-    start = inputs.read_start(name)
-    return Model(start.robot, start.actuator or stated_friction(start.robot))
+    if Path(name).is_dir():
+        start = inputs.read_start(name, (), True, base, loose)
+        return Model(start.robot, start.actuator or stated_friction(start.robot))
+    robot = inputs.read_robot(name, base=base, loose=loose)
+    for link, (joint, kind) in enumerate(zip(robot.tree.joint_names, robot.tree.kinds, strict=True)):
+        if kind == "ball" or (kind == "free" and link):
+            raise ValueError(f'{name}: joint "{joint}" is {kind}, for which recordings have no columns; lock it')
+    return Model(robot, stated_friction(robot))
 
 
 def stated_friction(robot: Robot) -> AbstractActuator:
     """The actuator of a robot file: its damping, and its dry friction at all speeds alike."""
-    if np.any(np.asarray(robot.friction) > 0):
-        return Stribeck.of(robot.friction, robot.friction, robot.damping, np.ones(robot.num_joints))
-    return Viscous.of(robot.damping) if np.any(np.asarray(robot.damping) > 0) else Ideal(robot.num_joints)
+    dry, viscous = (np.asarray(numbers)[robot.joint_links] for numbers in (robot.friction, robot.damping))
+    if np.any(dry > 0):
+        return Stribeck.of(dry, dry, viscous, np.ones(robot.num_joints))
+    return Viscous.of(viscous) if np.any(viscous > 0) else Ideal(robot.num_joints)

@@ -28,12 +28,18 @@ def loops_of(description: Description, merged: Merged) -> Loops | None:
     if not found:
         return None
     _check(found, merged, description.couplings)
-    first, second = (np.array([placed[end] for _, _, placed in found]) for end in (0, 1))
     return Loops(
-        tuple(loop.kind for loop, _, _ in found),
-        *(tuple(ends[end] for _, ends, _ in found) for end in (0, 1)),
-        *(Transform(jnp.asarray(x[:, :3, :3]), jnp.asarray(x[:, :3, 3])) for x in (first, second)),
+        kinds=tuple(loop.kind for loop, _, _ in found),
+        first=tuple(ends[0] for _, ends, _ in found),
+        second=tuple(ends[1] for _, ends, _ in found),
+        first_place=_transforms([placed[0] for _, _, placed in found]),
+        second_place=_transforms([placed[1] for _, _, placed in found]),
     )
+
+
+def _transforms(poses: list[np.ndarray]) -> Transform:
+    rows = np.array(poses)
+    return Transform(jnp.asarray(rows[:, :3, :3]), jnp.asarray(rows[:, :3, 3]))
 
 
 def named_loops(robot: Robot, base: str) -> tuple[Loop, ...]:
@@ -61,13 +67,13 @@ def _check(found: Found, merged: Merged, couplings: tuple[Coupling, ...]) -> Non
         poses = _poses(merged, step.reshape(-1, 6), couplings)
         return np.concatenate([_gap(loop.kind, poses, ends, placed) for loop, ends, placed in found])
 
-    step, damping = np.zeros(count), 1e-6
+    step, damping, units = np.zeros(count), 1e-6, np.eye(count)
     moving = np.flatnonzero([free for joint in joints for free in _columns(joint)])
     left = gaps(step)
     for _ in range(STEPS):
         if np.abs(left).max() < CLOSED:
             return
-        J = np.array([(gaps(step + 1e-6 * np.eye(1, count, i)[0]) - left) / 1e-6 for i in moving]).T
+        J = np.array([(gaps(step + 1e-6 * units[i]) - left) / 1e-6 for i in moving]).T
         change = np.zeros(count)
         change[moving] = -J.T @ np.linalg.solve(J @ J.T + damping * np.trace(J @ J.T) * np.eye(len(J)), left)
         after = gaps(step + change)

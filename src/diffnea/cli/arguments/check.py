@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
-from diffnea.cli.arguments import AUTO, File, Flag, Several, SomeWords, Words
+from diffnea.cli.arguments import AUTO, Base, File, Flag, Several, SomeWords, Words
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class CheckArguments:
     """The logs' inputs are position goals of servos, in the units of positions."""
     lock: SomeWords = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
+    base: Base = None
+    """Whether the root is free to move, where the file says otherwise: floating for the URDF of a legged robot, fixed
+    for one on a stand."""
+    loose: Flag = False
+    """Joints that follow others (mimic, equalities) move by themselves, and loops are open."""
     out: File = None
     """A page to write, with pictures: check.html."""
     all: Flag = False

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
-from diffnea.cli.arguments import AUTO, File, Files, Flag, Settings, Several, SomeWords, Words
+from diffnea.cli.arguments import AUTO, Base, File, Files, Flag, Settings, Several, SomeWords, Words
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ class FitArguments:
     """The logs' inputs are position goals of servos, in the units of positions."""
     lock: SomeWords = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); for those that the log does not have."""
+    base: Base = None
+    """Whether the root is free to move, where the file says otherwise: floating for the URDF of a legged robot, fixed
+    for one on a stand."""
+    loose: Flag = False
+    """Joints that follow others (mimic, equalities) move by themselves, and loops are open."""
     robust: Flag = False
     """Weight outliers down."""
     seed: int = 0

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
-from diffnea.cli.arguments import File, Flag, Number, Numbers
+from diffnea.cli.arguments import Base, File, Flag, Number, Numbers
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,14 @@ class SimulateArguments:
     input: File = None
     """A recording whose commands are given."""
     q: Numbers = ()
-    """Positions to start from, rad or m, one a joint; by default the input's first, else zero."""
+    """Positions to start from, rad or m, one a joint; by default the input's first, else zero. Of a robot with a free
+    base also all of q: x y z, quaternion w x y z, joints."""
     qd: Numbers = ()
     """Velocities to start with."""
+    base: Base = None
+    """Whether the root is free to move, where the file says otherwise."""
+    loose: Flag = False
+    """Joints that follow others (mimic, equalities) move by themselves, and loops are open."""
     dt: float = 1 / 250
     """Time step in seconds, where no input gives one."""
     integrator: Literal["auto", "rk4"] = "auto"

@@ -68,7 +68,7 @@ def _active(model: Any) -> list[int]:
 
 def _polynomial(model: Any, name: str, count: int) -> np.ndarray:
     """Where there are coefficients of higher order; older releases of MuJoCo have none."""
-    return getattr(model, name, np.zeros((count, 2))).any(axis=1)
+    return np.any(getattr(model, name, np.zeros((count, 2))), axis=1)
 
 
 def _coupling(model: Any, names: Names, equality: int) -> Coupling | None:
@@ -143,7 +143,8 @@ def _loop(model: Any, names: Names, equality: int) -> Loop:
         poses = [_pose(np.eye(4)[0], data[:3]), _pose(np.eye(4)[0], data[3:6])]
     else:  # a weld's data: the anchor in the second body, then the second body's pose in the first
         poses = [_pose(data[6:10], data[3:6]), _pose(np.eye(4)[0], data[:3])]
-    return Loop("connect" if connect else "weld", *(names.bodies[end] for end in ends), *poses)
+    first, second = (names.bodies[end] for end in ends)
+    return Loop("connect" if connect else "weld", first, second, poses[0], poses[1])
 
 
 def _pose(quat: np.ndarray, position: np.ndarray) -> np.ndarray:
