@@ -1,5 +1,7 @@
 """What README and docs show runs: commands and Python, in a folder with the files that they speak of."""
 
+import html
+import importlib.util
 import re
 import shutil
 import subprocess
@@ -78,3 +80,37 @@ def test_python_of_a_page_runs(folder, page):
         [sys.executable, "-c", SETTING + text], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+# The built pages ----------------------------------------------------------------------------------------------------
+
+
+def hook(name):
+    """A module of docs/hooks, which mkdocs loads by its path."""
+    specification = importlib.util.spec_from_file_location(name, ROOT / "docs" / "hooks" / f"{name}.py")
+    assert specification is not None and specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def test_the_start_page_says_what_the_readme_says():
+    readme = hook("readme")
+    assert readme.MARK in (ROOT / "docs" / "index.md").read_text()
+    part = readme.first_part()
+    assert "images/page-of-a-fit.png" in part and part.count("| ") > 50 and "docs/" not in re.sub(r"\[docs/", "", part)
+    inside = re.findall(r"\]\(([^)#:]+\.(?:md|png))", part)
+    assert len(inside) >= 5 and all((ROOT / "docs" / name).exists() for name in inside)
+
+
+def test_every_equation_can_be_typeset():
+    pytest.importorskip("latex2mathml", reason="the docs extra is not installed")
+    typeset = hook("mathml").on_page_content
+    text = (ROOT / "docs" / "maths.md").read_text()
+    shown = re.findall(r"\$\$\n(.*?)\n\$\$", text, re.S)
+    assert len(shown) >= 8
+    for equation in shown:
+        built = typeset(f'<div class="arithmatex">\\[{html.escape(equation)}\\]</div>')
+        assert built.startswith('<div class="equation"><math') and "\\" not in re.sub(
+            r"<annotation.*?</annotation>", "", built
+        )
