@@ -7,6 +7,7 @@ import pytest
 import diffnea as dn
 from diffnea.errors import DiffneaError
 from diffnea.identify.floating.columns import columns, numbers, sizes
+from diffnea.identify.floating.contacts import prepared, projected
 from diffnea.identify.floating.noise import with_noise, without_noise
 from diffnea.identify.floating.rows import rows_of
 from diffnea.identify.floating.stretches import split
@@ -21,6 +22,7 @@ TRUNK = """<mujoco model="hopper"><worldbody><body name="trunk" pos="0 0 2"><fre
 <actuator>{motors}</actuator></mujoco>"""
 VISCOUS, MASS, STEP = 0.1, 5.0, 0.002
 IMU_AT = np.array([0.05, 0.02, 0.03])
+SOLE = np.array([0.01, 0.0, -0.18])
 
 
 def hopper(mass=MASS):
@@ -30,8 +32,11 @@ def hopper(mass=MASS):
     return TRUNK.format(mass=mass, legs=legs, motors=motors)
 
 
-def flown(seconds, seed=0):
-    """Time, qpos, torques, and the base's proper acceleration at the sensor and rates, in the base's axes."""
+def flown(seconds, seed=0, pushed=False):
+    """Time, qpos, torques, and the base's proper acceleration at the sensor and rates, in the base's axes.
+
+    `pushed`: forces that nobody records act on both shanks, at the same place of each.
+    """
     model = mujoco.MjModel.from_xml_string(hopper())
     model.opt.timestep, model.opt.integrator = STEP / 4, mujoco.mjtIntegrator.mjINT_RK4
     data, rng = mujoco.MjData(model), np.random.default_rng(seed)
@@ -42,6 +47,11 @@ def flown(seconds, seed=0):
         wanted = (size * np.sin(speed * k * STEP + phase)).sum(1)
         accelerations = []
         mujoco.mj_forward(model, data)
+        data.qfrc_applied[:] = 0
+        for leg, name in enumerate(("l_shank", "r_shank")) if pushed else ():
+            body = data.body(name)
+            at, push = body.xpos + body.xmat.reshape(3, 3) @ SOLE, 20 * np.sin([5 * k * STEP + leg, 3 * k * STEP, 1.0])
+            mujoco.mj_applyFT(model, data, push, np.zeros(3), at, body.id, data.qfrc_applied)
         accelerations.append(data.qacc.copy())
         data.ctrl[:] = 40 * (wanted - data.qpos[7:]) - 2 * data.qvel[6:]
         mujoco.mj_forward(model, data)
@@ -140,6 +150,50 @@ def test_a_fit_is_written_and_read_back(fitted, robots, tmp_path):
     assert np.asarray(back.damping)[back.joint_links] == pytest.approx(VISCOUS, rel=0.02)
     again = dn.load_fit(tmp_path)
     assert again.verdict == fitted.verdict and len(again.table) == len(fitted.table)
+
+
+def test_forces_of_feet_that_nobody_knows_are_projected_out(robots):
+    true = robots[0]
+    feet = {name: dn.Foot(f"{name}_shank", tuple(SOLE)) for name in "lr"}
+    parts = split(true, recording(flown(4.0, pushed=True), true, "imu", noise=0.0), None, ProblemOptions())
+    size = sizes(true, parts.fitted)
+    phi = np.array(numbers(dn.Model(true, dn.actuators.make("viscous+coulomb", 4))))
+    phi[-8:] = [VISCOUS] * 4 + [0.0] * 4
+
+    def left(feet):
+        def table(stretch):
+            return projected(columns(true, stretch, False) / size[:, None], true, stretch, feet, size)
+
+        return np.abs(rows_of(parts.fitted, table, 8.0)[0].left(phi)).max()
+
+    assert left(feet) < 1e-2 < 0.5 < left({})
+    off = {name: dn.Foot(foot.link, (0.05, 0.0, -0.1)) for name, foot in feet.items()}
+    assert left(off) > 5e-2
+
+
+def test_contacts_last_a_little_longer_and_feet_in_the_air_take_nothing(robots):
+    true = robots[0]
+    whole = recording(flown(2.0), true, "pose", noise=0.0)
+    touch = np.zeros((len(whole), 1))
+    touch[400:500] = 1
+    whole = whole.replace(base=whole.base.replace(contacts=touch, contact_names=("l",)))
+    (stretch,) = split(true, whole, whole, ProblemOptions()).fitted
+    feet = {"l": dn.Foot("l_shank", tuple(SOLE))}
+    ready = prepared(stretch, feet)
+    assert 100 < ready.contacts.sum() < 160
+    table = columns(true, ready, False)
+    same = projected(table, true, ready, feet, np.ones(10))
+    free = ready.contacts[:, 0] == 0
+    np.testing.assert_allclose(same[free], table[free], rtol=1e-12)
+    assert np.abs(same[~free] - table[~free]).max() > 0.01
+
+
+def test_feet_that_are_not_there_are_refused(flight, robots):
+    whole = recording(flight, robots[0], "pose")[:500]
+    with pytest.raises(ValueError, match='foot "left" is on link "toe"; the robot has trunk'):
+        dn.fit(robots[0], whole, feet={"left": dn.Foot("toe")})
+    with pytest.raises(TypeError, match='foot "left" is a tuple'):
+        dn.fit(robots[0], whole, feet={"left": ("l_shank", (0, 0, 0))})  # type: ignore[dict-item]
 
 
 def test_noise_is_taken_out_of_products_and_never_more_than_there_is(flight, robots):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from diffnea.errors import DiffneaError
     from diffnea.formats import RobotFileError, load_robot, save_robot
     from diffnea.frames import forward_kinematics, jacobian
-    from diffnea.identify import Fit, FitFileError, fit, load_fit
+    from diffnea.identify import Fit, FitFileError, Foot, fit, load_fit
     from diffnea.kernels import backends
     from diffnea.models import FeedForward, Model
     from diffnea.orders import from_mujoco, from_pinocchio, to_mujoco, to_pinocchio
@@ -52,6 +52,7 @@ __all__ = [
     "FeedForward",
     "Fit",
     "FitFileError",
+    "Foot",
     "Inertia",
     "Limits",
     "Model",
@@ -104,6 +105,7 @@ _HOMES = {
     "FeedForward": "models",
     "Fit": "identify",
     "FitFileError": "identify",
+    "Foot": "identify",
     "Inertia": "spatial",
     "Limits": "robot",
     "Model": "models",

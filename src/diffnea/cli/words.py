@@ -16,6 +16,10 @@ _HOW = "--all shows them"
 Combination = dict[str, Any]
 
 
+# What is predicted of a flying body, in the order of a score.
+FLIGHT = (("position", "m"), ("velocity", "m/s"), ("attitude", "rad"), ("rates", "rad/s"))
+
+
 def fit_in_words(result: dict[str, Any], whole: bool = False) -> str:
     """The outcome of a fit: verdict, errors on data that were not fitted, what the data determine, where it is.
 
@@ -56,6 +60,8 @@ def errors(result: dict[str, Any]) -> list[str]:
     if not fit["horizons"]:
         return [f"accelerations not fitted: nMSE {fit['nmse']:.3g}, of the start {start['nmse']:.3g}"]
     rows = [["", *(f"after {horizon:g} s" for horizon in fit["horizons"])]]
+    if not result["joints"]:
+        return _flight_errors(fit, start, rows)
     for k, joint in enumerate(result["joints"]):
         ours, before = ([_length(row[k], k, result) for row in side["error_joints"]] for side in (fit, start))
         rows.append([f"  {joint}", *(f"{a} ({b})" for a, b in zip(ours, before, strict=True))])
@@ -68,6 +74,17 @@ def errors(result: dict[str, Any]) -> list[str]:
     if fit["diverged"]:
         lines.append(f"{fit['diverged']} of {fit['windows']} predictions diverged")
     return lines
+
+
+def _flight_errors(fit: dict[str, Any], start: dict[str, Any], rows: list[list[str]]) -> list[str]:
+    """Mean errors of a flying body's state, beside those of velocity and attitude held."""
+    for k, (name, unit) in enumerate(FLIGHT):
+        pairs = zip(fit["error_joints"], start["error_joints"], strict=True)
+        rows.append([f"  {name}", *(f"{ours[k]:.3g} {unit} ({theirs[k]:.3g})" for ours, theirs in pairs)])
+    return [
+        "predicting ahead, on flights not fitted: mean error, velocity and attitude held in brackets",
+        *aligned(rows),
+    ]
 
 
 def _explained(left: float) -> str:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.actuators import AbstractActuator
+from diffnea.identify.flight_fit import FlightPlan
+from diffnea.identify.floating.contacts import Foot
 from diffnea.identify.floating_fit import FloatingPlan
 from diffnea.identify.options import Options
 from diffnea.identify.payload_fit import fit_payload
@@ -19,6 +21,7 @@ from diffnea.identify.progress import Watch, watched
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
 from diffnea.models import FeedForward, Model
+from diffnea.recordings import as_list
 from diffnea.robot import Robot, pulled, require_single
 
 AUTO = "auto"
@@ -45,6 +48,7 @@ def fit(
     links: Iterable[str] | None = None,
     joints: Iterable[str] | None = None,
     known: Mapping[str, object] | None = None,
+    feet: Mapping[str, Foot] | None = None,
     options: Options | None = None,
     progress: Watch | None = None,
 ) -> Fit:
@@ -66,6 +70,8 @@ def fit(
     - `starts`, `steps`: how many starts race, and iterations of the method.
     - `links`: whose inertia is learned; `joints`: whose placement, armature or zero is; by default all.
     - `known`: coefficients of the actuator that are set and not learned, as `{"delay": 2}`.
+    - `feet`: of a robot with a free base that stands or walks, the places that touch the ground, by name; their forces
+      need not be known. Without feet it is in the air.
     - `options`: the tuned numbers; `progress(stage, step, steps, error)` is called on the way.
     """
     _check(method=(method, METHODS), loss=(loss, LOSSES), start=(start, STARTS))
@@ -94,6 +100,7 @@ def fit(
             joints=None if joints is None else tuple(joints),
             known=dict(known or {}),
             options=options or Options(),
+            feet=dict(feet or {}),
         )
         found = _run(request, earlier)
     return found if is_double() else _single(found)
@@ -102,7 +109,10 @@ def fit(
 def _run(request: Request, earlier: Fit | None) -> Fit:
     """By the way that suits the robot and what is learned."""
     if isinstance(request.given, Robot) and not request.given.tree.simple:
-        return FloatingPlan(request, request.given).run()
+        flies = any(getattr(getattr(each, "base", None), "rotors", None) is not None for each in as_list(request.data))
+        return (FlightPlan if flies else FloatingPlan)(request, request.given).run()
+    if request.feet:
+        raise ValueError("fit: feet are for a robot with a free base; leave them out")
     return fit_payload(request, earlier) if request.learn and PAYLOAD in request.learn else Plan(request).run()
 
 

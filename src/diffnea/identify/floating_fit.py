@@ -15,6 +15,7 @@ from diffnea.files import Json
 from diffnea.identify.determine.findings import knowledge
 from diffnea.identify.floating.choice import FRICTION_TRIED, Chosen, choose
 from diffnea.identify.floating.columns import BASE, BASE_ROWS, columns, sizes
+from diffnea.identify.floating.contacts import Feet, check_feet, prepared, projected
 from diffnea.identify.floating.equations import LinearEquations
 from diffnea.identify.floating.judging import assess, torque_rows
 from diffnea.identify.floating.noise import with_noise
@@ -48,6 +49,7 @@ class FloatingPlan:
         _check(self.request, self.robot)
         with stage("preparing data"):
             parts = split(self.robot, self.request.data, self.request.test, self.request.options.problem)
+            parts = self._on_feet(parts)
         plan, guessed = self._embodied()
         scale = sizes(plan.robot, parts.fitted)
         rows, test = plan._rows(parts, scale)
@@ -62,6 +64,16 @@ class FloatingPlan:
         with stage("judging"):
             return plan._fit(parts, solved, test, (*guessed, *chosen.notes), known=not guessed)
 
+    def _on_feet(self, parts: Parts) -> Parts:
+        """Contacts as the projection needs them; a note says what the base stands on."""
+        feet = self.request.feet
+        both = [tuple(prepared(each, feet) for each in several) for several in (parts.fitted, parts.test)]
+        known = {name for each in parts.fitted for name in each.contact_names}
+        always = [name for name in feet if name not in known]
+        said = [note("feet", ", ".join(feet))] if feet else [note("in-the-air")]
+        said += [note("feet-always", ", ".join(always))] if always else []
+        return replace(parts, fitted=both[0], test=both[1], notes=(*parts.notes, *said))
+
     def _embodied(self) -> tuple["FloatingPlan", tuple[Note, ...]]:
         """With bodies of a usual size for a robot whose file has no masses, and little trust in them."""
         if parameters.has_mass(self.robot):
@@ -74,7 +86,7 @@ class FloatingPlan:
     def _rows(
         self, parts: Parts, scale: Float[np.ndarray, " v"]
     ) -> tuple[tuple[LinearRows, ...], tuple[LinearRows, ...]]:
-        table = partial(_scaled, self.robot, scale, _has_imu(parts))
+        table = partial(_scaled, self.robot, scale, _has_imu(parts), self.request.feet)
         band = bandwidth_of(parts.fitted)
         found = [rows_of(each, table, band) for each in (parts.fitted, parts.test)]
         if not all(found):
@@ -124,8 +136,8 @@ class FloatingPlan:
         )
 
 
-def _scaled(robot: Robot, scale: Float[np.ndarray, " v"], imu: bool, stretch: Stretch) -> np.ndarray:
-    return columns(robot, stretch, imu) / scale[:, None]
+def _scaled(robot: Robot, scale: Float[np.ndarray, " v"], imu: bool, feet: Feet, stretch: Stretch) -> np.ndarray:
+    return projected(columns(robot, stretch, imu) / scale[:, None], robot, stretch, feet, scale)
 
 
 def _has_imu(parts: Parts) -> bool:
@@ -186,6 +198,7 @@ def _check(asked: Request, robot: Robot) -> None:
     if robot.followers:
         name = robot.tree.joint_names[robot.followers[0]]
         raise DiffneaError(f'fit: joint "{name}" follows another; lock it, or load_robot(…, couplings=False)')
+    check_feet(robot, asked.feet)
     if asked.loss not in ("auto", "torque"):
         raise ValueError(f'fit: loss "{asked.loss}" is not for a free base; use torque')
     if asked.method not in ("auto", "lm") or asked.start != "nominal" or asked.robust:

@@ -117,6 +117,24 @@ SENTENCES: dict[str, str] = {
     "servo-lag": "delay and lag are known together better than each alone: {text}; a log of steps at a higher rate "
     "tells them apart",
     # A free base.
+    "in-the-air": "no feet are named: nothing but gravity acts on the base",
+    "feet": "on feet {subject}: equations are projected on what their forces, which are not known, cannot reach",
+    "feet-always": "whether {subject} touch was not recorded: they count as touching always",
+    "flight-forces": "thrust and drag leave {left:.2g} m/s² of accelerations over 0.1 s; rotors and commands lag by "
+    "{lag:.0f} ms together, thrust goes with the battery's voltage to the power of {exponent:.2g}",
+    "flight-late": "on-board streams come {least:.0f} to {most:.0f} ms after the pose, flight by flight; they were "
+    "aligned for thrust and drag",
+    "flight-ahead": "thrust and drag are integrated with trims of the flight's last half second; what they leave, "
+    "attitude and rates are regressed on the flight's past and its commands, strengths chosen by leaving training "
+    "flights out",
+    "flight-verdict": "{horizon} s ahead, {windows} windows kept back, as shares of velocity and attitude held: "
+    "position {position:.3f}, velocity {velocity:.3f}, attitude {attitude:.3f}, rates {rates:.3f} (all together below "
+    "{bound:.2f})",
+    "flight-mass": "mass and thrust apart: nothing but their ratio moves a body that hangs on its rotors; weigh it",
+    "flight-inertia": "the inertia: a controller calms the moments, and commands are logged late and with gaps; what a "
+    "regression of rates on commands gives is a third of what geometry says",
+    "flight-lag": "lag of the rotors and delay of commands apart: only their sum shows",
+    "flight-single": "{subject}: one flight gives no interval; give several",
     "imu-mounting": "the accelerometer is off what it says by a bias of {bias:.2g} m/s², a turn of {turn:.2g} rad and "
     "{place:.2g} mm in place, as far as the data tell; this was learned with the rest",
     # The verdict. Ratios are geometric means over windows kept back; bounds hold with a probability of 97.5 %.

@@ -1,11 +1,13 @@
 """Request: what was asked of a fit, and its data as the fit sees them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from diffnea.actuators import AbstractActuator
 from diffnea.files import Json
+from diffnea.identify.floating.contacts import Foot
 from diffnea.identify.options import Options
 from diffnea.identify.problem.tracks import Data, Split, split
 from diffnea.identify.progress import stage
@@ -34,6 +36,7 @@ class Request:
     joints: tuple[str, ...] | None
     known: Json
     options: Options
+    feet: Mapping[str, Foot] = field(default_factory=dict)  # of a free base, by name
 
     @property
     def joint_names(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from diffnea import files
 from diffnea.recordings import mat5
 from diffnea.recordings.mat5 import MOST_DEPTH
+from diffnea.recordings.nanobench import is_nanobench, nanobench
 from diffnea.recordings.recording import RecordingError
 from diffnea.recordings.table import Table, from_arrays, optional, readable
 
@@ -41,6 +42,7 @@ def mat_tables(path: Path) -> list[Table]:
 
 
 def _table(arrays: dict[str, np.ndarray]) -> Table:
+    arrays = nanobench(arrays) if is_nanobench(arrays) else arrays
     names = arrays.get("joint_names", arrays.get("joints"))
     numbers = {key: value for key, value in arrays.items() if value.dtype.kind in "fiub" and value.size}
     joint_names = None if names is None or names.dtype.kind not in "US" else [_text(name) for name in names.reshape(-1)]

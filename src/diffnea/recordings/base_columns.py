@@ -11,6 +11,7 @@ from diffnea.recordings.error import RecordingError
 NAMES = {
     "position": ("base.x", "base.y", "base.z"),
     "quaternion": ("base.qw", "base.qx", "base.qy", "base.qz"),
+    "velocity": ("base.vx", "base.vy", "base.vz"),
     "accelerometer": ("imu.ax", "imu.ay", "imu.az"),
     "gyroscope": ("imu.gx", "imu.gy", "imu.gz"),
     "battery": ("battery",),

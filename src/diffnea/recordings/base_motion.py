@@ -10,7 +10,15 @@ from jaxtyping import ArrayLike, Float
 from diffnea.recordings.error import RecordingError
 
 # Signals of a base and how many columns each has; None: as many as there are names.
-WIDTHS = {"position": 3, "quaternion": 4, "accelerometer": 3, "gyroscope": 3, "battery": 1, "rotors": None}
+WIDTHS = {
+    "position": 3,
+    "quaternion": 4,
+    "velocity": 3,
+    "accelerometer": 3,
+    "gyroscope": 3,
+    "battery": 1,
+    "rotors": None,
+}
 WIDTHS |= {"contacts": None}
 # A quaternion of another length than one by more than this share is none.
 UNIT = 0.02
@@ -20,6 +28,7 @@ class BaseMotion(eqx.Module):
     """Signals of a free base, one row a sample, SI units, each where it was measured.
 
     - `position` m and `quaternion` (w, x, y, z; base to world): the pose, as motion capture or odometry gives it.
+    - `velocity` m/s of its origin, in the world's axes.
     - `accelerometer` m/s² (gravity included, about +9.81 upwards at rest) and `gyroscope` rad/s, in the sensor's axes.
       `imu_position` and `imu_quaternion` say where the sensor is in the base's frame, by default at its origin.
     - `rotors`: commands of rotors as shares of the largest one, a column each, and `battery`, V.
@@ -28,6 +37,7 @@ class BaseMotion(eqx.Module):
 
     position: Float[np.ndarray, "time 3"] | None
     quaternion: Float[np.ndarray, "time 4"] | None
+    velocity: Float[np.ndarray, "time 3"] | None
     accelerometer: Float[np.ndarray, "time 3"] | None
     gyroscope: Float[np.ndarray, "time 3"] | None
     rotors: Float[np.ndarray, "time r"] | None
@@ -41,6 +51,7 @@ class BaseMotion(eqx.Module):
         self,
         position: ArrayLike | Sequence[Any] | None = None,
         quaternion: ArrayLike | Sequence[Any] | None = None,
+        velocity: ArrayLike | Sequence[Any] | None = None,
         accelerometer: ArrayLike | Sequence[Any] | None = None,
         gyroscope: ArrayLike | Sequence[Any] | None = None,
         rotors: ArrayLike | Sequence[Any] | None = None,
@@ -52,6 +63,7 @@ class BaseMotion(eqx.Module):
     ):
         self.position = _checked("position", position)
         self.quaternion = _turns(_checked("quaternion", quaternion))
+        self.velocity = _checked("velocity", velocity)
         self.accelerometer = _checked("accelerometer", accelerometer)
         self.gyroscope = _checked("gyroscope", gyroscope)
         self.rotors, self.battery = _checked("rotors", rotors), _checked("battery", battery)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from diffnea.flight import Flyer
 from diffnea.identify import Fit
 from diffnea.models import Model
 from diffnea.report import charts, residuals
@@ -38,6 +39,8 @@ class Joints:
         if isinstance(fit.model, Model):
             kinds = [fit.robot.tree.kinds[link] for link in fit.robot.joint_links]
             return cls(fit.robot.joint_names, tuple(kind == "prismatic" for kind in kinds))
+        if isinstance(fit.model, Flyer):
+            return cls(("position", "velocity a second", "attitude", "rates a second"), (True, True, False, False))
         count = fit.model.num_joints
         return cls(tuple(f"joint {k + 1}" for k in range(count)), (False,) * count)
 

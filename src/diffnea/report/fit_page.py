@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from diffnea import files
+from diffnea.flight import Flyer
 from diffnea.identify import Fit, load_fit
 from diffnea.identify.io.store import robot_files, versions
 from diffnea.identify.precision import double_precision
@@ -108,6 +109,7 @@ def summary(found: Fit, joints: Joints) -> str:
     if found.outcome is Status.NOT_FINITE:
         return f"Nothing was learned from {data}; what is drawn is the start."
     what = "a network" if not isinstance(found.model, Model) else listed(config["learn"])
+    what = "thrust, drag and the state ahead" if isinstance(found.model, Flyer) else what
     actuator = f" ({config['actuator']})" if "actuator" in config["learn"] else ""
     return f"Learned {what}{actuator} from {data}. {_prediction(found, joints)}"
 

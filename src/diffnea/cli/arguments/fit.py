@@ -66,6 +66,9 @@ class FitArguments:
     for one on a stand."""
     loose: Flag = False
     """Joints that follow others (mimic, equalities) move by themselves, and loops are open."""
+    feet: SomeWords = ()
+    """Of a robot with a free base that stands or walks, what touches the ground, as FL=FL_calf:0,0,-0.213:0.022: a
+    name, a link, a point in its frame and a radius (m). Without feet it is in the air."""
     robust: Flag = False
     """Weight outliers down."""
     seed: int = 0

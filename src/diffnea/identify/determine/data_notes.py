@@ -28,8 +28,8 @@ def data_notes(
             continue
         rows = np.flatnonzero(found.mixing[:, k])
         partners = [names[found.independent[row]] for row in rows if not said[found.independent[row]]]
-        reason = _missing(owner, motion)
-        if owner.kind == "actuator" and reason:
+        reason = _missing(owner, motion) if owner.kind == "actuator" else None
+        if reason:
             notes.append(note(reason, owner.owner, what=owner.symbol))
         elif silent[i]:
             unseen.append(names[i])

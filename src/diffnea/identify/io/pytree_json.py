@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
-from diffnea import actuators, models, robot, spatial
+from diffnea import actuators, flight, models, robot, spatial
 from diffnea.actuators import networks
 from diffnea.files import Json
 from diffnea.identify.io.typed import check
@@ -26,7 +26,7 @@ def _classes(*sources: ModuleType) -> dict[str, type]:
     return found
 
 
-CLASSES = _classes(spatial, robot, actuators, networks, models)
+CLASSES = _classes(spatial, robot, actuators, networks, models, flight)
 
 
 def pack(value: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
