@@ -25,7 +25,7 @@ from mujoco import rollout
 import diffnea as dn
 from diffnea import actuators
 
-SO101, WAM = "servo+coulomb+load+delay", "servo+coulomb+load+lead+delay"
+SO101, WAM = "servo+coulomb+load+delay", "servo+coulomb+constant+lead+differential+delay"
 SAMPLE, INNER = 0.02, 5  # seconds between samples, and steps in each
 FITTED = 8.0  # seconds of a run of the WAM
 

@@ -9,7 +9,7 @@ from robots import random_robot, random_tree
 
 import diffnea as dn
 from diffnea import actuators
-from diffnea.actuators import Delay, Lead, Load, Play, Servo, Stribeck, combine
+from diffnea.actuators import Coupling, Delay, Lead, Load, Play, Servo, Stribeck, combine
 from diffnea.actuators.position_loop import PositionLoop
 from diffnea.contact import Table
 from diffnea.models import Model
@@ -222,3 +222,18 @@ def test_roll_outs_are_differentiable():
         slope = jax.grad(end)(1.0)
         wanted = (end(1 + 1e-6) - end(1 - 1e-6)) / 2e-6
     assert float(slope) == pytest.approx(float(wanted), rel=1e-3)
+
+
+def test_a_differential_rubs_by_sums_and_differences_of_neighbours():
+    """Joints that turn together turn one motor of the pair and leave the other at rest."""
+    made = actuators.make("servo+differential", 3)
+    part = next(part for part in made.parts if isinstance(part, Coupling))
+    assert part.rows == ((1, 1, 0), (1, -1, 0), (0, 1, 1), (0, 1, -1))
+    alone = Coupling.of(np.array([1.0, 2.0, 0.0, 0.0]), 0.0, part.rows, 0.01)
+    together, against = (alone.shared(jnp.zeros(3), jnp.array(qd)) for qd in ([1.0, 1.0, 0.0], [1.0, -1.0, 0.0]))
+    assert np.allclose(together, [-1, -1, 0], atol=1e-3)
+    assert np.allclose(against, [-2, 2, 0], atol=1e-3)
+    with pytest.raises(ValueError, match="no neighbour"):
+        actuators.make("servo+differential", 1)
+    with pytest.raises(ValueError, match="already contains"):
+        actuators.make("differential+coupling", 3)

@@ -1,12 +1,13 @@
 """Fits of servo robots from goals and positions alone: known truth, a table that is touched, what cannot be known."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.actuators import Coulomb, Delay, Load, Servo, combine
+from diffnea.actuators import Coulomb, Coupling, Delay, Load, Offset, Servo, combine
 from diffnea.contact import Table
 from diffnea.identify.options import Options, ServoOptions
 from diffnea.identify.problem.goals import are_goals
@@ -98,6 +99,28 @@ def test_it_is_saved_and_read(fit, tmp_path):
     assert np.array_equal(*runs)
 
 
+@pytest.mark.slow
+def test_differentials_and_constant_torques_are_found(robot):
+    """Friction of a motor that turns with both joints, and goals off by what a constant torque takes."""
+    rows = ((1, 1), (1, -1))
+    constant = eqx.tree_at(lambda each: each.constant, Offset.none(2, 0), jnp.array([0.3, -0.2]))
+    late = Delay.of(np.array(TRUE["delay"]), 2)
+    parts = Servo.of(TRUE["kp"], TRUE["kd"], steps=10), Coulomb.of(np.full(2, 0.03)), constant
+    model = Model(robot, combine(*parts, Coupling.of(np.array([0.12, 0.0]), 0.0, rows, 0.05), late))
+    found = dn.fit(
+        robot,
+        [recording(model, goals(seed), f"motion {seed}") for seed in range(4)],
+        actuator="servo+coulomb+constant+differential+delay",
+        options=FEW,
+    )
+    part = next(part for part in found.model.actuator.parts if isinstance(part, Coupling))
+    assert float(part.dry[0]) == pytest.approx(0.12, abs=0.03)
+    assert float(part.dry[1]) < 0.03
+    new = goals(9)
+    runs = [np.asarray(dn.rollout(each, new[0], np.zeros(2), new, DT).q) for each in (model, found.model)]
+    assert np.sqrt(np.mean((runs[0] - runs[1]) ** 2)) < 2e-3
+
+
 def test_goals_are_recognised(robot, motions):
     tracks = split(motions, None, ("a", "b"), 2, 0).fitted
     assert are_goals(tracks)
@@ -132,8 +155,9 @@ def test_lanes_predict_what_roll_outs_do(robot, motions):
     found = objective.compared(freed.start[None])[0]
     model = freed.model(jnp.asarray(freed.start))
     for k, track in enumerate(tracks):
-        run = dn.rollout(model, track.measured[0], np.zeros(2), track.u, DT)
-        left = np.asarray(run.q) - track.measured
+        q, u = track.from_start()
+        assert np.allclose(q[: len(motions[k].q)], motions[k].q[: len(q)])
+        left = np.asarray(dn.rollout(model, q[0], np.zeros(2), u, DT).q) - q
         assert np.allclose(found.rms[k], np.sqrt(np.mean(left**2, axis=0) + FLOOR**2), rtol=1e-3)
         own = data.compared_motion == k
         rows = data.compared_rows[own] - np.flatnonzero(data.motion.ravel() == k)[0]

@@ -37,6 +37,7 @@ CONTAINS = {
     "nn-torque": ("nn-residual",),
     "offset": ("constant",),
     "servo": ("motor", "gain", "nn-torque"),
+    "differential": ("coupling",),
 }
 # Parts that stand for what a servo's goals and gear do.
 OF_SERVOS = ("play", "load", "lead")
@@ -134,6 +135,17 @@ def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
     return Coupling.of(dry, viscous, rows.tolist(), slow, 0.1 * dry / np.sqrt(100 * slow), rotor)
 
 
+def _differential(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
+    """Dry friction where two neighbours turn together or against each other; data tell which of them do."""
+    count = start.num_joints
+    if count < 2:
+        raise ValueError("differential: 1 joint has no neighbour; leave it out")
+    own, beside = np.eye(count)[:-1], np.eye(count)[1:]
+    rows = np.stack([own + beside, own - beside], axis=1).reshape(-1, count)
+    dry = 0.1 * np.abs(rows) @ np.asarray(start.dry) / 2
+    return Coupling.of(dry, 0.0, rows.tolist(), float(np.min(start.scales.speed)) / 200)
+
+
 def _ripple(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Ripple:
     if sizes.reduction is None:
         raise ValueError(
@@ -165,6 +177,7 @@ BUILDERS: dict[str, Builder] = {
     "play": lambda start, sizes, key: Play.of(np.full(start.num_joints, SERVO_BAND / 10)),
     "load": lambda start, sizes, key: Load.of(np.full(start.num_joints, 0.1), np.full(start.num_joints, 0.1)),
     "lead": lambda start, sizes, key: Lead.of(np.full(start.num_joints, SERVO_LAG / 10)),
+    "differential": _differential,
 }
 NAMES = tuple(BUILDERS)
 

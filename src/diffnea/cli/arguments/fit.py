@@ -40,7 +40,8 @@ class FitArguments:
     """Joints whose placement, armature or zero position is learned; by default all."""
     actuator: str = AUTO
     """auto chooses by evidence on the training data, and says what. Or parts joined by +: ideal viscous coulomb
-    stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain coupling ripple."""
+    stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain coupling differential ripple; for
+    logs of position goals servo play load lead."""
     set: Settings = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""

@@ -36,6 +36,7 @@ class Track:
     clear: Bool[np.ndarray, "time n"] | None = None  # of reversals, stops and limits, as the loss needs it; None: all
     own: Bool[np.ndarray, "time n"] | None = None  # the same of each joint's own alone
     crowded: Bool[np.ndarray, " n"] | None = None  # joints that turn back so often that rows near reversals had to stay
+    before: tuple[np.ndarray, np.ndarray] | None = None  # positions and commands ahead, where derivatives are not known
 
     def __len__(self) -> int:
         return len(self.q)
@@ -46,7 +47,14 @@ class Track:
         little = None if self.terms is None else self.terms.take(rows)
         some = {key: getattr(self, key) for key in ("way", "clear", "own")}
         arrays |= {key: array[rows] for key, array in some.items() if array is not None}
-        return replace(self, **arrays, terms=little)
+        before = self.before if isinstance(rows, slice) and not rows.start else None
+        return replace(self, **arrays, terms=little, before=before)
+
+    def from_start(self) -> tuple[Float[np.ndarray, "time n"], Float[np.ndarray, "time n"]]:
+        """Positions as they were read and commands, from where the recording began."""
+        if self.before is None:
+            return self.measured, self.u
+        return np.concatenate([self.before[0], self.measured]), np.concatenate([self.before[1], self.u])
 
     def arrived(self, late: tuple[Array, int] | None) -> Float[np.ndarray, "time n"]:
         """Its commands as they arrive: late by so many samples of at most so many, or at once."""
@@ -166,7 +174,7 @@ def _tracks(given: list) -> tuple[list[Track], list[Note]]:
 
 def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
     """A recording with its derivatives; where there are none, they and the positions are smoothed."""
-    noise, q, little, said = 0.0, piece.q, None, ()
+    noise, q, little, said, given = 0.0, piece.q, None, (), piece
     if piece.qd is None or piece.qdd is None:
         smoothed = smooth(piece)
         little = terms(piece, smoothed)
@@ -178,7 +186,10 @@ def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
         noise = float(np.max([joint.noise for joint in smoothed.joints] / spread))
     states = np.asarray(q, np.float64), np.asarray(piece.qd, np.float64), np.asarray(piece.qdd, np.float64)
     others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
-    return Track(name, piece.dt, *states, *others, noise, little, held=little is not None), (*piece.notes, *said)
+    ahead = int(np.searchsorted(given.time, piece.time[0] - 1e-9))
+    before = (np.asarray(given.q[:ahead], np.float64), np.asarray(given.u[:ahead], np.float64)) if ahead else None
+    track = Track(name, piece.dt, *states, *others, noise, little, held=little is not None, before=before)
+    return track, (*piece.notes, *said)
 
 
 def _keep_back(tracks: list[Track], seed: int, options: ProblemOptions) -> tuple[list[Track], list[Track], str]:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree
 
 from diffnea import parameters
-from diffnea.actuators import AbstractActuator, Combined, Delay, Servo
+from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Servo
 from diffnea.actuators.coefficients import raw_of
 from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.search import Searched, search
@@ -27,8 +27,8 @@ TRADED = (-2.0, -1.3, -0.7, 0.7, 1.3, 2.0, 3.0, 4.0)
 DRAWN = ((12, 0.4), (12, 0.15))
 # The least lag that is left, in s.
 LEAST_LAG = 2e-3
-# Jumps at most, and the share by which one and the search after it must lower the loss for another to be tried.
-MOST_JUMPS, WORTH = 6, 5e-3
+# Jumps at most; how many in a row may lower the loss by less than a share, with the search after each.
+MOST_JUMPS, MOST_UNPAID, WORTH = 8, 2, 5e-3
 
 
 def jumped(objective: Objective, theta: Float[np.ndarray, " p"], dt: float, seed: int) -> Float[np.ndarray, " p"]:
@@ -58,11 +58,20 @@ def _joints(free: Freedom) -> Int[np.ndarray, " p"]:
     n = actuator.num_joints
 
     def of_leaf(leaf: PyTree) -> np.ndarray:
-        return np.arange(float(n)) if np.shape(leaf) == (n,) else np.full(np.shape(leaf), -1.0)
+        return np.arange(float(n)) if np.shape(leaf) == (n,) else _of_several(leaf)
 
-    others = jax.tree.map(lambda leaf: np.full(np.shape(leaf), -1.0), (robot, table))
-    tree = others[0], jax.tree.map(of_leaf, actuator), others[1]
+    def of_part(part: AbstractActuator) -> AbstractActuator:
+        return jax.tree.map(_of_several if isinstance(part, Coupling) else of_leaf, part)
+
+    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    own = tuple(of_part(part) for part in parts)
+    own = eqx.tree_at(lambda whole: whole.parts, actuator, own) if isinstance(actuator, Combined) else own[0]
+    tree = jax.tree.map(_of_several, robot), own, jax.tree.map(_of_several, table)
     return np.asarray(parameters.pack(tree, free.masks)).astype(int)
+
+
+def _of_several(leaf: PyTree) -> np.ndarray:
+    return np.full(np.shape(leaf), -1.0)
 
 
 def _traded(free: Freedom, theta: Float[np.ndarray, " p"], samples: float, dt: float) -> Float[np.ndarray, " p"]:
@@ -96,15 +105,13 @@ def search_with_jumps(
 ) -> Searched:
     """A search that goes on from jumps until they no longer pay, or so many sets of slopes are spent."""
     found = search(objective, theta, rounds, watch)
-    history = found.history
+    history, unpaid = found.history, 0
     for seed in range(MOST_JUMPS):
         left = rounds - len(history) + 1
         start = jumped(objective, found.theta, dt, seed)
-        if left < 1 or start is found.theta:
+        if left < 1 or unpaid == MOST_UNPAID:
             break
         again = search(objective, start, left, watch)
-        paid, history = again.loss < (1 - WORTH) * found.loss, (*history, *again.history[1:])
-        found = again if again.loss < found.loss else found
-        if not paid:
-            break
+        unpaid = 0 if again.loss < (1 - WORTH) * found.loss else unpaid + 1
+        found, history = (again if again.loss < found.loss else found), (*history, *again.history[1:])
     return replace(found, history=history)

@@ -54,7 +54,8 @@ class Lanes:
 
 def lanes(tracks: Sequence[Track], most_delay: int) -> Lanes:
     """Motions in lanes, each after as many rows of its first goal as a delay can reach back."""
-    n, sizes = tracks[0].q.shape[1], np.array([len(track) + most_delay for track in tracks])
+    wholes = [track.from_start() for track in tracks]
+    n, sizes = tracks[0].q.shape[1], np.array([len(q) + most_delay for q, _ in wholes])
     length = int(max(sizes.max(), -(-sizes.sum() // MOST_LANES)))
     free: list[int] = []
     places: list[tuple[int, int, int]] = []
@@ -69,8 +70,9 @@ def lanes(tracks: Sequence[Track], most_delay: int) -> Lanes:
     first, dt, motion = np.zeros(shape, bool), np.full(shape, float(tracks[0].dt or 1.0)), np.full(shape, -1)
     for k, lane, start in places:
         track, begin, end = tracks[k], start + most_delay, start + int(sizes[k])
-        goal[lane, start:begin], goal[lane, begin:end] = track.u[0], track.u
-        measured[lane, begin:end], motion[lane, begin:end] = track.measured, k
+        q, u = wholes[k]
+        goal[lane, start:begin], goal[lane, begin:end] = u[0], u
+        measured[lane, begin:end], motion[lane, begin:end] = q, k
         first[lane, begin], dt[lane, start:end] = True, float(track.dt or 1.0)
     return Lanes(goal, measured, first, dt, motion)
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea import batches
-from diffnea.actuators import AbstractActuator, Combined, Coulomb, Delay, Servo, Stribeck
+from diffnea.actuators import AbstractActuator, Combined, Coulomb, Coupling, Delay, Offset, Servo, Stribeck
 from diffnea.actuators.coefficients import raw_of
 from diffnea.identify.problem.tracks import Track
 from diffnea.robot import Robot
@@ -22,6 +22,8 @@ from diffnea.robot import Robot
 MOVING = 0.1
 # Of lag and delay, the part that is taken for delay, until whole motions tell them apart.
 OF_DELAY = 0.5
+# Of a joint's friction, the part that each motor of a pair of joints starts with.
+OF_PAIRS = 0.25
 # Rounds of weighting outliers down, and what is one, in standard deviations.
 ROUNDS, OUTLIER = 8, 1.5
 # Gravity that explains less than this of a joint's error tells nothing of its stiffness.
@@ -36,6 +38,7 @@ class Closed:
     lag: Float[np.ndarray, " n"]
     band: Float[np.ndarray, " n"]  # F/kp, in rad or m
     stiffness: Float[np.ndarray, " n"]
+    rest: Float[np.ndarray, " n"]  # what is left of g − q without all that, in rad or m
 
 
 def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
@@ -47,10 +50,10 @@ def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
     return Closed(*found.T)
 
 
-def _joint(rate: np.ndarray, error: np.ndarray, gravity: np.ndarray) -> tuple[float, float, float]:
+def _joint(rate: np.ndarray, error: np.ndarray, gravity: np.ndarray) -> tuple[float, float, float, float]:
     moving = np.abs(rate) > MOVING * np.sqrt(np.mean(rate**2))
     if moving.sum() < 20:
-        return LEAST_LAG, LEAST_BAND, np.nan
+        return LEAST_LAG, LEAST_BAND, np.nan, 0.0
     rate, error, gravity = rate[moving], error[moving], gravity[moving]
     size = max(float(np.std(gravity)), 1e-12)
     rows = np.column_stack([rate, np.sign(rate), gravity / size, np.ones_like(rate)])
@@ -61,7 +64,7 @@ def _joint(rate: np.ndarray, error: np.ndarray, gravity: np.ndarray) -> tuple[fl
         usual = OUTLIER * 1.48 * np.median(left) + 1e-12
         weight = np.sqrt(np.minimum(1.0, usual / np.maximum(left, 1e-12)))
     stiffness = size / x[2] if x[2] > LEAST_GRAVITY else np.nan
-    return max(x[0], LEAST_LAG), max(x[1], LEAST_BAND), stiffness
+    return max(x[0], LEAST_LAG), max(x[1], LEAST_BAND), stiffness, x[3]
 
 
 def started(actuator: AbstractActuator, closed: Closed, dt: float) -> AbstractActuator:
@@ -93,6 +96,12 @@ def _started(part: AbstractActuator, stiffness: np.ndarray, closed: Closed, dt: 
         )
     if isinstance(part, Coulomb):
         return Coulomb.of(dry)
+    if isinstance(part, Offset):
+        return eqx.tree_at(lambda each: each.constant, part, -jnp.asarray(stiffness * closed.rest))
+    if isinstance(part, Coupling):
+        turned = np.abs(np.array(part.rows))
+        among = OF_PAIRS * (turned @ np.asarray(dry)) / turned.sum(1)
+        return eqx.tree_at(lambda each: each.raw_dry, part, raw_of(jnp.asarray(among)))
     if isinstance(part, Delay):
         late = np.minimum(OF_DELAY * closed.lag / dt, 0.9 * part.samples)
         shared = part.raw.shape[0] == 1

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from diffnea import parameters
-from diffnea.actuators import AbstractActuator, Combined, Delay, Stribeck, Viscous
+from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Stribeck, Viscous
 from diffnea.actuators.coefficients import raw_of
 from diffnea.contact import Table
 from diffnea.identify.problem.unknowns import Unknowns
@@ -28,6 +28,14 @@ CENTRE = slice(7, 10)
 STEP = {"positive": 0.03, "delay": 0.1, "centre": 2e-3, "table": 1e-3, "zero": 5e-3, "other": 1e-2}
 SPREAD = {"positive": 1.0, "delay": 2.0, "centre": 0.02, "table": 0.05, "zero": 0.05, "other": 1.0}
 EXPECTED = {"positive": 10.0, "delay": 10.0, "centre": 0.01, "table": 0.2, "zero": 0.05, "other": 10.0}
+# What is one number with the servo's damping, or hardly shows, and stays 0.
+UNSEEN = (
+    (Stribeck, "raw_viscous"),
+    (Viscous, "raw"),
+    (Coupling, "raw_viscous"),
+    (Coupling, "raw_root"),
+    (Coupling, "raw_rotor"),
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ def freedom(free: Unknowns) -> Freedom:
     centre = np.zeros(np.shape(robot_masks.inertia), bool)
     centre[:, CENTRE] = np.asarray(robot_masks.inertia)[:, CENTRE]
     robot_masks = eqx.tree_at(lambda v: v.inertia, robot_masks, centre)
-    for kind, leaf in ((Stribeck, "raw_viscous"), (Viscous, "raw")):
+    for kind, leaf in UNSEEN:
         driving = _on_parts(driving, actuator, kind, partial(_filled, leaf, False))
         actuator = _on_parts(actuator, actuator, kind, partial(_filled, leaf, raw_of(jnp.zeros(()))))
     return Freedom((virtual, actuator, None), (robot_masks, driving, None))
@@ -117,4 +125,4 @@ def freedom(free: Unknowns) -> Freedom:
 
 def _filled(leaf: str, value: PyTree, tree: PyTree, part: AbstractActuator) -> PyTree:
     """A part, or masks of it, with one leaf all the same."""
-    return eqx.tree_at(lambda each: getattr(each, leaf), tree, np.full(part.num_joints, value))
+    return eqx.tree_at(lambda each: getattr(each, leaf), tree, np.full(np.shape(getattr(part, leaf)), value))
