@@ -51,7 +51,8 @@ SENTENCES: dict[str, str] = {
     "no motion is slow enough to see how far",
     "unknown-stribeck-velocity": "Stribeck velocity of {subject}: friction shows no peak at low speed in these "
     "recordings",
-    "unknown-network": "{count} directions in the weights of networks: these recordings do not tell them apart",
+    "unknown-network": "{count} directions among numbers that have no unit, as weights of networks: these recordings "
+    "do not tell them apart",
     "unknown-any-network": "which physical quantities are behind it: a network has none",
     "unknown-no-fit": "anything: there is no fit",
     "better-friction": "friction of joint {subject}: another curve (kinetic {kinetic:.3g}, static {static:.3g} {unit}) "
@@ -102,7 +103,7 @@ SENTENCES: dict[str, str] = {
     "{most:.2g} % of it",
     # Servos.
     "chosen-servo": "inputs are position goals, which the joints follow (correlation {alike:.4f} and more): they are "
-    "taken for the goals of servos, actuator {actuator}",
+    "taken for the goals of servos, actuator {actuator}; short searches on some of the motions left {tried}",
     "servo-table": "the robot touches a plane in {share:.1%} of the samples (most in {where}): joints leave their "
     "goals together. It is in the model, {height:.3f} m over the base; without it the mean error is {without:.2f} "
     "instead of {error:.2f} mrad",

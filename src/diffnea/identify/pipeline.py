@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea import parameters
+from diffnea.actuators import AbstractActuator
 from diffnea.identify.determine.findings import knowledge
 from diffnea.identify.estimation import Estimator, Outcome
 from diffnea.identify.judge.assess import assess
@@ -23,7 +24,7 @@ from diffnea.identify.problem.unknowns import LEARN, Unknowns, unknowns
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
-from diffnea.identify.servo.fit import AUTO_SERVO
+from diffnea.identify.servo.choice import choose_servo
 from diffnea.identify.solve.choice import Choice, choose
 from diffnea.identify.solve.solution import Status
 from diffnea.models import AbstractModel, FeedForward
@@ -88,19 +89,28 @@ class Plan:
         asked, said = self.request, ()
         if not parts.timed or asked.loss not in ("auto", "trajectory"):
             raise ValueError("fit: a servo is fitted to trajectories from their goals; give recordings, loss auto")
-        if asked.actuator == "auto":
+        actuator = asked.actuator
+        if actuator == "auto":
             follows, alike = followed(parts.fitted)
-            said = (note("chosen-servo", alike=float(alike[follows].min()), actuator=AUTO_SERVO),)
-        actuator = AUTO_SERVO if asked.actuator == "auto" else asked.actuator
+            with stage("choosing parts of servos"):
+                found = choose_servo(self._unknowns_of, parts.fitted, asked.options.servo)
+            actuator = found.actuator
+            how = {"alike": float(alike[follows].min()), "actuator": actuator, "tried": found.tried}
+            said = (note("chosen-servo", **how),)
         choice = Choice(actuator, "trajectory", asked.learn, said)
         return replace(self, request=replace(asked, actuator=actuator, loss="trajectory"), choice=choice)
+
+    def _unknowns_of(self, actuator: str | AbstractActuator) -> Unknowns:
+        """What is free, with an actuator."""
+        asked = self.request
+        key, chosen = jax.random.key(asked.seed), (asked.links, asked.joints, asked.known)
+        return unknowns(asked.given, asked.learn, actuator, key, *chosen)
 
     def _run(self, parts: Split) -> Fit:
         asked = self.request
         if asked.loss == "trajectory" and not parts.timed:
             raise ValueError("fit: loss trajectory needs recordings; Samples have no order in time")
-        key, chosen = jax.random.key(asked.seed), (asked.links, asked.joints, asked.known)
-        free = unknowns(asked.given, asked.learn, asked.actuator, key, *chosen)
+        free = self._unknowns_of(asked.actuator)
         if asked.method != "linear" and isinstance(asked.actuator, str):  # of an earlier fit the scale is known
             refuse_open_scale(free, asked.loss)
         before = free.model(jnp.asarray(free.start))

@@ -17,16 +17,13 @@ from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
 from diffnea.identify.servo import table as tables
-from diffnea.identify.servo.jumps import jumped, search_with_jumps
+from diffnea.identify.servo.jumps import search_with_jumps
 from diffnea.identify.servo.lanes import THIN, Lanes, lanes
 from diffnea.identify.servo.objective import Objective
-from diffnea.identify.servo.search import Searched, search
-from diffnea.identify.servo.starts import closed_loops, started
-from diffnea.identify.servo.unknowns import Freedom, freedom
+from diffnea.identify.servo.rough import posed, roughly
+from diffnea.identify.servo.search import Searched
+from diffnea.identify.servo.unknowns import Freedom
 from diffnea.models import Model
-
-# What a fit takes where nothing is said but that inputs are goals.
-AUTO_SERVO = "servo+coulomb+load+delay"
 
 
 @dataclass(frozen=True)
@@ -45,13 +42,9 @@ class ServoFit:
 def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptions) -> ServoFit:
     """From goals and positions to a model."""
     tracks = parts.fitted
-    freed = freedom(free)
-    before = freed.model(jnp.asarray(freed.start))
-    if from_name:
-        begun = started(before.actuator, closed_loops(before.robot, tracks), float(tracks[0].dt or 1.0))
-        freed = replace(freed, tree=(freed.tree[0], begun, None))
-    data = lanes(tracks, before.actuator.most_delay)
-    rough = _rough(Objective(data, freed), options.rough, float(tracks[0].dt or 1.0))
+    freed = posed(free, tracks, from_name)
+    data = lanes(tracks, freed.tree[1].most_delay)
+    rough = roughly(Objective(data, freed), options.rough, float(tracks[0].dt or 1.0))
     chosen, found, without = _with_table(data, freed, rough, tracks, options)
     model = chosen.model(jnp.asarray(found.theta))
     own, theta = _own(free, chosen, found.theta)
@@ -66,13 +59,6 @@ def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptio
         notes=(*notes, *_known(model, tracks, free)),
         linearised=partial(_linearised, data, chosen, found, own, theta, tracks),
     )
-
-
-def _rough(objective: Objective, rounds: int, dt: float) -> Searched:
-    """A short search, a jump, and another short search."""
-    found = search(objective, objective.start, rounds, tell)
-    again = search(objective, jumped(objective, found.theta, dt, seed=0), rounds, tell)
-    return replace(again, history=(*found.history, *again.history))
 
 
 def _with_table(

@@ -1,0 +1,51 @@
+"""Which parts a servo's actuator has, where that is left to the data: each is fitted roughly to some of the motions."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from diffnea.identify.options import ServoOptions
+from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.identify.servo.lanes import lanes
+from diffnea.identify.servo.objective import Objective
+from diffnea.identify.servo.rough import posed, roughly
+
+# What servos have at least, and what some have besides: goals of another zero, loops that follow the goal's velocity,
+# motors that drive two joints together.
+PLAIN, MORE = "servo+coulomb+load+delay", ("constant", "lead", "differential")
+# More must lower the error to this share of what it was.
+BETTER = 0.85
+# Samples that are enough to choose by.
+ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class ServoChoice:
+    """The actuator, and in words what was tried."""
+
+    actuator: str
+    tried: str
+
+
+def choose_servo(unknowns_of: Callable[[str], Unknowns], tracks: Sequence[Track], options: ServoOptions) -> ServoChoice:
+    """The plain actuator, or the one with more where that explains much more."""
+    some, dt = _some(tracks), float(tracks[0].dt or 1.0)
+    more = MORE if tracks[0].q.shape[1] > 1 else MORE[:-1]
+    errors = {}
+    for name in (PLAIN, "+".join((PLAIN, *more))):
+        freed = posed(unknowns_of(name), some, from_name=True)
+        data = lanes(some, freed.tree[1].most_delay)
+        errors[name] = float(roughly(Objective(data, freed), options.rough, dt).rms.mean())
+    plain, full = errors
+    best = full if errors[full] < BETTER * errors[plain] else plain
+    return ServoChoice(best, ", ".join(f"{name} {1e3 * error:.1f} mrad" for name, error in errors.items()))
+
+
+def _some(tracks: Sequence[Track]) -> list[Track]:
+    """Whole motions from all over the recordings, as many as are enough; of a single long one its beginning."""
+    sizes = np.array([len(track) for track in tracks])
+    count = int(np.clip(ROWS / sizes.mean(), 1, len(tracks)))
+    chosen = np.unique(np.linspace(0, len(tracks) - 1, count).round().astype(int))
+    return [tracks[k].take(slice(0, ROWS)) for k in chosen]

@@ -1,0 +1,32 @@
+"""The first part of a fit of servos: what is free, starts by regression, and a short search with one jump."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import jax.numpy as jnp
+
+from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.unknowns import Unknowns
+from diffnea.identify.progress import tell
+from diffnea.identify.servo.jumps import jumped
+from diffnea.identify.servo.objective import Objective
+from diffnea.identify.servo.search import Searched, search
+from diffnea.identify.servo.starts import closed_loops, started
+from diffnea.identify.servo.unknowns import Freedom, freedom
+
+
+def posed(free: Unknowns, tracks: Sequence[Track], from_name: bool) -> Freedom:
+    """What motions under goals can show; an actuator that is only named starts where regressions say."""
+    freed = freedom(free)
+    if not from_name:
+        return freed
+    before = freed.model(jnp.asarray(freed.start))
+    begun = started(before.actuator, closed_loops(before.robot, tracks), float(tracks[0].dt or 1.0))
+    return replace(freed, tree=(freed.tree[0], begun, None))
+
+
+def roughly(objective: Objective, rounds: int, dt: float) -> Searched:
+    """A short search, a jump, and another short search."""
+    found = search(objective, objective.start, rounds, tell)
+    again = search(objective, jumped(objective, found.theta, dt, seed=0), rounds, tell)
+    return replace(again, history=(*found.history, *again.history))
