@@ -14,7 +14,7 @@ from diffnea.identify.problem.goals import are_goals
 from diffnea.identify.problem.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.servo.lanes import lanes
-from diffnea.identify.servo.objective import FLOOR, Objective
+from diffnea.identify.servo.objective import LEAST_RMS, Objective
 from diffnea.identify.servo.search import corrected
 from diffnea.identify.servo.unknowns import freedom
 from diffnea.models import Model
@@ -159,7 +159,7 @@ def test_lanes_predict_what_roll_outs_do(robot, motions):
         q, u = track.from_start()
         assert np.allclose(q[: len(motions[k].q)], motions[k].q[: len(q)])
         left = np.asarray(dn.rollout(model, q[0], np.zeros(2), u, DT).q) - q
-        assert np.allclose(found.rms[k], np.sqrt(np.mean(left**2, axis=0) + FLOOR**2), rtol=1e-3)
+        assert np.allclose(found.rms[k], np.sqrt(np.mean(left**2, axis=0) + LEAST_RMS**2), rtol=1e-3)
         own = data.compared_motion == k
         rows = data.compared_rows[own] - np.flatnonzero(data.motion.ravel() == k)[0]
         assert np.allclose(found.errors[own], left[rows], atol=2e-5)
