@@ -397,3 +397,20 @@ def test_a_massless_branch_leaves_the_others_alone():
     qdd = np.asarray(dn.forward_dynamics(massless, *state))
     assert not np.isfinite(qdd[2])
     assert relative(qdd[0], dn.forward_dynamics(robot, *state)[0]) < LAW
+
+
+def test_a_robot_used_often_gives_the_same_until_it_is_another(monkeypatch):
+    """After many calls a robot's numbers are part of the code: as long as it is this robot, and kernels are on."""
+    robot = random_robot(random_tree(3, 3), 3)
+    q, qd, tau = np.random.default_rng(3).normal(size=(3, 5, 3))
+    q, qd, tau = map(jnp.asarray, (q, qd, tau))
+    found = [dn.forward_dynamics(robot, q, qd, tau) for _ in range(batches.OFTEN + 3)]
+    np.testing.assert_allclose(found[-1], found[0], rtol=1e-14)
+    heavier = replace(robot, armature=robot.armature + 1.0)
+    assert not np.allclose(dn.forward_dynamics(heavier, q, qd, tau), found[0])
+    gradient = jax.grad(lambda tau: jnp.sum(dn.forward_dynamics(robot, q, qd, tau)))(tau)
+    inverse = np.linalg.inv(np.asarray(dn.mass_matrix(robot, q)))
+    np.testing.assert_allclose(gradient, inverse.sum(1), rtol=1e-9)
+    monkeypatch.setenv("DIFFNEA_KERNELS", "off")
+    assert kernels.switched_off()
+    np.testing.assert_allclose(dn.forward_dynamics(robot, q, qd, tau), found[0], rtol=1e-9)

@@ -55,13 +55,31 @@ def batched(function: Callable[..., Any], module: Any, **values: ArrayLike | Row
     except AttributeError:  # what is given is no array
         return _checked(function, module, values)
     held = _ready.get(key)
-    if held is not None and held[0]() is module:
-        return held[1](held[2], given)
+    if held is not None and held.module() is module:
+        return held.run(given)
     return _checked(function, module, values, key)
 
 
-# By a module's identity, a function and shapes: what runs it, and the numbers that it takes.
-_ready: dict[Any, tuple[weakref.ref, Run, list[Array]]] = {}
+class _Ready:
+    """What runs a function on a module and arrays of some shapes, after all was checked."""
+
+    __slots__ = ("_calls", "_general", "_leaves", "module", "run")
+
+    def __init__(self, module: Any, run: Run, leaves: list[Array]):
+        self.module, self.run, self._calls = weakref.ref(module), self._counted, 0
+        self._general, self._leaves = run, leaves
+
+    def _counted(self, arrays: list[Any]) -> Any:
+        """By the code that all robots of a tree share; after `OFTEN` calls the robot's numbers become part of it."""
+        self._calls += 1
+        if self._calls == OFTEN and not any(isinstance(array, Tracer) for array in arrays):
+            run, leaves = self._general, self._leaves
+            self.run = jax.jit(lambda given: run(leaves, given))
+        return self._general(self._leaves, arrays)
+
+
+OFTEN = 64  # passing a robot's numbers takes some µs a call, compiling them in some 20 ms
+_ready: dict[Any, _Ready] = {}  # by a module's identity, a function and shapes
 
 
 def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], key: Any = None) -> Any:
@@ -74,7 +92,7 @@ def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], 
     if key is not None and all(isinstance(x, jax.Array) and not isinstance(x, Tracer) for x in jax.tree.leaves(module)):
         if len(_ready) > 1000:
             _ready.clear()
-        _ready[key] = weakref.ref(module), run, leaves
+        _ready[key] = _Ready(module, run, leaves)
     return run(leaves, arrays)
 
 

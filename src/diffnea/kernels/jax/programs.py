@@ -20,8 +20,14 @@ MOST_PRODUCTS = 4_000
 log = logging.getLogger("diffnea.kernels")
 
 
+# Every call by hand asks: `os.environ` takes a microsecond to say that something is not there, its own table does not.
+_PLAIN, _NAME = getattr(os.environ, "_data", None), getattr(os.environ, "encodekey", str)("DIFFNEA_KERNELS")
+
+
 def switched_off() -> bool:
     """Whether the user said `DIFFNEA_KERNELS=off`."""
+    if _PLAIN is not None and _NAME not in _PLAIN:
+        return False
     return os.environ.get("DIFFNEA_KERNELS", "").lower() in ("off", "0", "no", "false")
 
 
