@@ -169,8 +169,9 @@ def test_laws_on_the_manifold(bars):
     assert abs(power - driven @ qd) < LAW * (1 + abs(driven @ qd))
 
 
-def test_forward_dynamics_differentiate_in_everything(walker):
-    robot = dn.load_robot(walker)
+@pytest.mark.parametrize(("name", "link"), [("bars", "rod"), pytest.param("walker", "knee", marks=pytest.mark.slow)])
+def test_forward_dynamics_differentiate_in_everything(name, link, request):
+    robot = dn.load_robot(request.getfixturevalue(name))
     q, qd, tau = sample(robot, 4)
     n, size = robot.num_velocities, 1e-6
 
@@ -184,7 +185,7 @@ def test_forward_dynamics_differentiate_in_everything(walker):
     assert relative(found, (ahead - behind) / (2 * size)) < 1e-6
 
     def one(mass):
-        heavier = robot.replace(link="knee", mass=mass)
+        heavier = robot.replace(link=link, mass=mass)
         return jnp.sum(jnp.sin(dn.forward_dynamics(heavier, q, qd, tau)))
 
     slope = jax.grad(one)(1.0)
