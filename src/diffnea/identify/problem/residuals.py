@@ -14,21 +14,22 @@ from diffnea.identify.problem.least_squares import Normal, Problem
 from diffnea.identify.problem.rows import Batch, LowPass, Rows, plain, through
 from diffnea.identify.problem.unknowns import Unknowns, model_of
 from diffnea.kernels.rules.tracer import MOST_RESULTS
-from diffnea.models import Model, acceleration, inverse
+from diffnea.models import AbstractModel, Model, acceleration, inverse
 from diffnea.simulate.delay import latest, weights
 
 # A Jacobian of more numbers than this is worked through in pieces.
 MOST_NUMBERS = 2**24
 
 
-def delayed(model: Model, u: Float[Array, "late n"]) -> Float[Array, " n"]:
+def delayed(model: AbstractModel, u: Float[Array, "late n"]) -> Float[Array, " n"]:
     """The command that arrives, between two samples by linear interpolation, so that the delay can be learned."""
     if u.shape[0] == 1:
         return u[0]
+    assert isinstance(model, Model)  # networks have no delay
     return latest(weights(model.actuator.delay.astype(u.dtype), u.shape[0] - 1), u)
 
 
-def of_acceleration(model: Model, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
+def of_acceleration(model: AbstractModel, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
     """Predicted minus measured acceleration; friction goes by the state alone, as in roll-outs."""
     return acceleration(model, q, qd, delayed(model, u)) - qdd
 
