@@ -393,6 +393,26 @@ def test_the_comparison_opens_in_a_browser(browser, compared):
     page.close()
 
 
+def test_many_fits_are_ranked(browser, compared, folders, tmp_path, capsys):
+    """The one with dry friction is best; a third one is the viscous fit again, under another name."""
+    viscous, dry = map(str, compared[2])
+    again = tmp_path / "again"
+    folders["viscous"][1].save(again)
+    out = tmp_path / "ranking.html"
+    names = [viscous, dry, str(again)]
+    assert main(["report", *names, "--out", str(out), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["same_data"] and found["fits"][0]["name"] == dry and {e["name"] for e in found["fits"]} == set(names)
+    assert found["fits"][1]["mean"] == pytest.approx(found["fits"][2]["mean"])
+    assert main(["report", *names, "--out", str(out)]) == 0
+    assert capsys.readouterr().out.startswith(f"{dry} predicts best")
+    page = opened(browser, out, viewport={"width": 390, "height": 800})
+    assert page.locator("#results-table tbody tr").count() == 3 and page.said == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert_legible(page)
+    page.close()
+
+
 def test_the_command_writes_pages_of_one_fit_and_of_two(compared, folders, tmp_path, capsys):
     first, second = map(str, compared[2])
     out = str(tmp_path / "both.html")
@@ -403,7 +423,7 @@ def test_the_command_writes_pages_of_one_fit_and_of_two(compared, folders, tmp_p
     assert json.loads(capsys.readouterr().out)["same_data"] is True
     assert main(["report", first]) == 0
     assert capsys.readouterr().out.strip() == str(folders["viscous"][0] / "report.html")
-    assert main(["report", first, second, first]) == 1
-    assert "give one, or two fits to compare" in capsys.readouterr().err
+    assert main(["report"]) == 1
+    assert "0 folders; give one, or several fits to compare" in capsys.readouterr().err
     assert main(["report", first, str(tmp_path)]) == 1
     assert "give a folder written by fit.save" in capsys.readouterr().err

@@ -190,3 +190,11 @@ def comparison_in_words(result: dict[str, Any]) -> str:
     told = f"of the numbers that both determine, {len(apart)} differ and {agree} agree"
     more = [f"the first {_SHOWN} of them are above"] if len(apart) > _SHOWN else []
     return "\n".join([result["conclusion"], "", *aligned(rows), "", told, *more, result["report"]])
+
+
+def ranking_in_words(result: dict[str, Any]) -> str:
+    """Many fits from best to worst: verdicts, actuators, errors by horizon."""
+    rows = [["fit", "verdict", "actuator", *(f"{horizon:g} s ahead" for horizon in result["horizons"])]]
+    for each in result["fits"]:
+        rows.append([each["name"], each["verdict"], each["actuator"], *(number(error, 3) for error in each["error"])])
+    return "\n".join([result["conclusion"], "", *aligned(rows), "", result["report"]])

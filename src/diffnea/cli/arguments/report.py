@@ -10,19 +10,20 @@ from diffnea.cli.arguments import Flag, Several
 
 @dataclass(frozen=True)
 class ReportArguments:
-    """Write the HTML page of a fit's or a benchmark's folder, or compare two fits.
+    """Write the HTML page of a fit's or a benchmark's folder, or compare fits.
 
     One folder: its report.html, and for a benchmark results.csv and figures too. Two folders of fits: both beside each
-    other, here and as a page.
+    other, here and as a page. More: all of them, from best to worst.
     """
 
     examples: ClassVar[tuple[str, ...]] = (
         "diffnea report out/ --open",
         "diffnea report monday/ tuesday/ --out comparison.html",
+        "diffnea report fits/* --out ranking.html",
     )
 
     folders: Positional[Several]
-    """The folder of a fit or of a benchmark, or two folders of fits."""
+    """The folder of a fit or of a benchmark, or several folders of fits."""
     out: str = "comparison.html"
     """The page of a comparison; a single folder keeps its own."""
     open: Flag = False
