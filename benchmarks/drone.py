@@ -61,7 +61,7 @@ def main() -> None:
     splits = [(data, loaded(Path(elsewhere), robot))] if elsewhere else splits
     found = []
     for k, (train, test) in enumerate(splits):
-        fit = dn.fit(robot, train)
+        fit = dn.fit(robot, train, test=test)  # judged by the flights that are tested, fitted to all others
         assert isinstance(fit.model, Flyer)
         share, count = shares(fit.model, flights_of(test))
         found.append(share)

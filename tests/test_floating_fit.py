@@ -166,9 +166,9 @@ def test_forces_of_feet_that_nobody_knows_are_projected_out(robots):
 
         return np.abs(rows_of(parts.fitted, table, 8.0)[0].left(phi)).max()
 
-    assert left(feet) < 1e-2 < 0.5 < left({})
+    assert left(feet) < 0.05 < 0.5 < left({})  # forces are held over a sample, poses are not
     off = {name: dn.Foot(foot.link, (0.05, 0.0, -0.1)) for name, foot in feet.items()}
-    assert left(off) > 5e-2
+    assert left(off) > 0.1
 
 
 def test_contacts_last_a_little_longer_and_feet_in_the_air_take_nothing(robots):
@@ -192,8 +192,6 @@ def test_feet_that_are_not_there_are_refused(flight, robots):
     whole = recording(flight, robots[0], "pose")[:500]
     with pytest.raises(ValueError, match='foot "left" is on link "toe"; the robot has trunk'):
         dn.fit(robots[0], whole, feet={"left": dn.Foot("toe")})
-    with pytest.raises(TypeError, match='foot "left" is a tuple'):
-        dn.fit(robots[0], whole, feet={"left": ("l_shank", (0, 0, 0))})  # type: ignore[dict-item]
 
 
 def test_noise_is_taken_out_of_products_and_never_more_than_there_is(flight, robots):

@@ -40,7 +40,7 @@ def forward_kinematics(
 
 def jacobian(
     robot: Robot,
-    q: Real[ArrayLike, "*batch n"] | Rows,
+    q: Real[ArrayLike, "*batch nq"] | Rows,
     link: str,
     point: Float[ArrayLike, "3"] | Rows = ORIGIN,
 ) -> Float[Array, "*batch 6 n"]:

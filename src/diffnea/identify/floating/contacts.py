@@ -69,7 +69,8 @@ def projected(
     over = np.swapaxes(reach, 1, 2)
     both = reach @ over
     # Rows of feet in the air are zero, and those of two feet may depend on each other: a little keeps it solvable.
-    little = LITTLE * np.maximum(np.trace(both, axis1=1, axis2=2), 1e-300)
+    size = np.trace(both, axis1=1, axis2=2)
+    little = LITTLE * np.where(size > 0, size, 1.0)
     return table - over @ np.linalg.solve(both + little[:, None, None] * np.eye(reach.shape[1]), reach @ table)
 
 
