@@ -1,10 +1,11 @@
 """Gradients of roll-outs against the roll-outs themselves, in turns in one process; float64.
 
     python benchmarks/gradients.py [--robots furuta panda] [--what u inertia all] [--integrators rk4 auto]
-                                   [--samples 256] [--steps 200] [--rounds 15] [--note MACHINE]
+                                   [--samples 256] [--steps 200] [--rounds 15] [--note MACHINE] [--gpu]
 
-Seconds are those that the process had a core for. The bound is by operations: those of both passes of a gradient over
-those of the roll-out. With `--note` each figure is a line of `benchmarks/history.csv`.
+Seconds are those that the process had a core for; with `--gpu`, where all is in float32, those of the clock. The bound
+is by operations: those of both passes of a gradient over those of the roll-out. With `--note` each figure is a line of
+`benchmarks/history.csv`.
 """
 
 import argparse
@@ -32,11 +33,14 @@ GOALS = {"rk4": 3.0, "auto": 3.5}
 HISTORY = Path(__file__).with_name("history.csv")
 
 
+clock = time.process_time  # or that of the wall, for GPUs
+
+
 def cpu(run: Callable[[], Any]) -> float:
     """Seconds on the core."""
-    start = time.process_time()
+    start = clock()
     jax.block_until_ready(run())
-    return time.process_time() - start
+    return clock() - start
 
 
 def load(name: str) -> dn.Robot:
@@ -83,6 +87,7 @@ def measure(name: str, what: str, integrator: str, samples: int, steps: int, rou
         "goal": GOALS[integrator],
         "forward_ms": round(1e3 * seconds[0], 2),
         "gradient_ms": round(1e3 * seconds[1], 2),
+        "million_steps_per_s": [round(samples * steps / one / 1e6, 2) for one in seconds],
         "first_s": [round(one, 2) for one in first],
     }
 
@@ -99,6 +104,7 @@ def note(machine: str, found: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    global clock
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--robots", nargs="+", default=["furuta", "panda"])
     parser.add_argument("--what", nargs="+", default=["u", "inertia"], choices=["u", "inertia", "all"])
@@ -107,8 +113,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--note", metavar="MACHINE")
+    parser.add_argument("--gpu", action="store_true")
     options = parser.parse_args()
-    jax.config.update("jax_enable_x64", True)
+    clock = time.perf_counter if options.gpu else time.process_time
+    jax.config.update("jax_enable_x64", not options.gpu)
     for name in options.robots:
         for integrator in options.integrators:
             for what in options.what:

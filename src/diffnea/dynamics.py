@@ -34,7 +34,7 @@ from diffnea.spatial import Adjoint, Inertia, Moments, Transform, ad, skew
 _DIAGONAL, _BELOW = np.eye(3, dtype=bool), np.tri(3, k=-1, dtype=bool)
 
 # The step of a walk through the tree stands beside it, under `jit`: JAX traces it once for all links, and so its
-# derivatives.
+# derivatives. So do the algorithms: a step of a roll-out asks for some of them several times.
 
 
 def base_acceleration(robot: AnyRobot) -> Float[Array, "6"]:
@@ -49,7 +49,7 @@ def forward(
     return constrained(robot, q, qd, tau, jnp.ones_like(qd))
 
 
-@jax.jit  # a step of a roll-out asks for it five times and more: it is traced once
+@jax.jit
 def constrained(
     robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"], tau: Float[Array, " n"], free: Float[Array, " n"]
 ) -> Float[Array, " n"]:
@@ -276,6 +276,7 @@ def _aba_tangent(primals, tangents):
     return _implicit_tangent(aba(*primals), (*primals, jnp.ones_like(primals[2])), tangents)
 
 
+@jax.jit
 def rnea(
     robot: AnyRobot,
     q: Float[Array, " nq"],
@@ -357,6 +358,7 @@ def _inertial_wrench(body: Moments, a, W) -> Float[Array, "6"]:
     return jnp.concatenate([body.mass * a + W @ body.first, turn + skew(body.first) @ a])
 
 
+@jax.jit
 def crba(robot: AnyRobot, q: Float[Array, " nq"]) -> Float[Array, "n n"]:
     """The mass matrix by the composite rigid body algorithm, rotors included."""
     if robot.couplings is not None:
@@ -402,6 +404,7 @@ class Energy(NamedTuple):
     potential: Float[Array, "*batch"]
 
 
+@jax.jit
 def energies(robot: AnyRobot, q: Float[Array, " nq"], qd: Float[Array, " n"]) -> Energy:
     """`½ Σ v_iᵀ M_i v_i + ½ Σ armature_i q̇_i²` and `−g · Σ m_i c_i`, with what is stored otherwise.
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 # Rounds of projected Gauss-Seidel over the joints that stop in one step. Joints seldom stop together, and each round
@@ -77,14 +78,19 @@ def stop(
     late = jnp.where(crossed, dt * speed / jnp.where(crossed, speed - before, 1.0), 0.0)
     most = 2 * dry * late
     effort = way / jnp.diagonal(inverse_mass)
-    impulse, qd = [jnp.zeros((), qd_new.dtype)] * len(way), qd_new
+    impulses, qd = jnp.zeros_like(qd_new), qd_new
     for _ in range(ROUNDS):
-        for i in range(len(way)):
-            wanted = impulse[i] - effort[i] * qd[i]
-            taken = jnp.clip(wanted, 0.0, most[i])
-            qd = qd + inverse_mass[:, i] * (way[i] * (taken - impulse[i]))
-            impulse[i] = taken
-    impulses = jnp.stack(impulse)
+        for own in np.eye(len(way)):
+            impulses, qd = _withhold(impulses, qd, jnp.asarray(own, qd.dtype), inverse_mass, way, effort, most)
     stays = crossed & (impulses < most)
     shift = inverse_mass @ (way * impulses * late) / 2
     return Stop(jnp.where(stays, 0.0, qd), shift)
+
+
+@jax.jit  # traced once for all joints
+def _withhold(impulses, qd, own, inverse_mass, way, effort, most):
+    """The impulse of the joint whose entry in `own` is one, with the others' as they are."""
+    before = own @ impulses
+    taken = jnp.clip(before - (own @ effort) * (own @ qd), 0.0, own @ most)
+    more = taken - before
+    return impulses + own * more, qd + (inverse_mass @ own) * ((own @ way) * more)
