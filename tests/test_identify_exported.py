@@ -17,7 +17,7 @@ SPEEDS = np.random.default_rng(0).normal(size=(400, 2)) * [0.5, 4.0]
 def kept():
     track = Track("a", 0.01, 0 * SPEEDS, SPEEDS, SPEEDS, SPEEDS, SPEEDS)
     ones = np.ones(2)
-    return HeldOut(None, (track,), ones, -ones, ones, np.abs(SPEEDS).max(0))
+    return HeldOut(dn.Model(ROBOT), (track,), ones, -ones, ones, np.abs(SPEEDS).max(0))
 
 
 def test_friction_in_a_line_is_written_as_it_is():
