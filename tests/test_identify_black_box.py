@@ -7,7 +7,7 @@ from diffnea.identify.judge.black_box import structure
 from diffnea.identify.judge.torque_rows import TorqueRows
 from diffnea.identify.options import JudgeOptions
 
-OPTIONS = JudgeOptions(draws=400)
+OPTIONS = JudgeOptions()
 REVOLUTE = np.array([True, False])
 
 

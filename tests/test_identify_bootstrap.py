@@ -6,7 +6,7 @@ from scipy.signal import lfilter
 from diffnea.identify.judge.bootstrap import blocks, mean_bound
 from diffnea.identify.options import JudgeOptions
 
-OPTIONS = JudgeOptions(draws=500)
+OPTIONS = JudgeOptions()
 
 
 def series(count, seed, memory=0.6):

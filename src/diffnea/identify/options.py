@@ -28,7 +28,6 @@ class SolveOptions:
     """The search for θ."""
 
     iterations: int = 200  # of Levenberg-Marquardt, at most; it stops by itself long before
-    heat_iterations: int = 30  # before the best of several starts goes on
     huber: float = 1.345  # standard deviations up to which Huber's loss is quadratic: 95 % efficient for a Gaussian
     evidence_rounds: int = 30  # of noise, strengths and θ in turn, at most
     strength: float = 1e3  # of the prior at first: files within 3 %; evidence moves it, and one link at a time leaves
@@ -78,8 +77,6 @@ class TrajectoryOptions:
     most_starts: int = 25
     # Ends whose errors differ by less, in the logarithm, are of one minimum: as chains differ that began alike.
     apart: float = 0.1
-    # So many ends are fitted to all data: a chain's few windows do not tell which of the best is best.
-    finalists: int = 3
     # A start whose roll-outs are off by less than this share of the spread needs no other: no encoder is as good.
     exact: float = 1e-4
     # A recording's own zero is expected within this share of the joint's spread, and moved where its errors fall to
@@ -115,8 +112,6 @@ class JudgeOptions:
     # Windows are 2 s long: blocks of that length share no samples. Fewer blocks than eight would tell little of chance.
     block_seconds: float = 2.0
     least_blocks: int = 8
-    # With fewer windows than this nothing is rolled out, and accelerations decide.
-    least_windows: int = 3
     # Errors count between these, in spreads of a joint. Standing still is off by 1.4 spreads, so that twice that is no
     # prediction; what is better than a thousandth is rounding of encoders, or a joint that stands still.
     cap: float = 3.0

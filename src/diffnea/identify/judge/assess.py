@@ -30,6 +30,9 @@ from diffnea.models import AbstractModel, Model
 
 Basis = Literal["torques", "roll-outs", "accelerations"]
 
+# With fewer windows than this nothing is rolled out, and accelerations decide.
+LEAST_WINDOWS = 3
+
 
 @dataclass(frozen=True)
 class Metrics:
@@ -138,7 +141,7 @@ def _errors(
 ) -> tuple[Basis, Errors]:
     if rows[0] is not None and rows[1] is not None:
         return "torques", of_torques(rows[0], rows[1])
-    if found is not None and sum(len(run.finite) for run in found.fit) >= options.least_windows:
+    if found is not None and sum(len(run.finite) for run in found.fit) >= LEAST_WINDOWS:
         return "roll-outs", of_rollouts(found)
     return "accelerations", of_accelerations(model, start, tracks)
 

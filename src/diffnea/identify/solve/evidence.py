@@ -27,7 +27,7 @@ from diffnea.identify.problem.residuals import problem, residuals
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
-from diffnea.identify.solve.levenberg_marquardt import FLOOR, minimise
+from diffnea.identify.solve.levenberg_marquardt import FLOOR, HEAT_ITERATIONS, minimise
 
 # Weights of two joints differ by no more than this factor: a joint that is met exactly says nothing of the others.
 MOST_RATIO = 1e3
@@ -223,5 +223,5 @@ def best_of(
     """Of several starts the one that the data and the prior like best after a short search."""
     if len(theta) == 1:
         return theta[0]
-    heat = minimise(prior.added(whole, variance), theta, options.heat_iterations)
+    heat = minimise(prior.added(whole, variance), theta, HEAT_ITERATIONS)
     return heat.theta[heat.best]

@@ -20,6 +20,8 @@ from diffnea.identify.solve.solution import Solution, status_of
 RANK_TOLERANCE = 1e-14
 # A column is never scaled by less than this share of the largest: rounding must not become a direction.
 LEAST_SCALE = 1e-6
+# Of searches from several starts, before the best of them goes on.
+HEAT_ITERATIONS = 30
 # So many insignificant steps in a row end a search: the first of them may only be a damped one.
 PATIENCE = 3
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-14, 1e8

@@ -14,7 +14,7 @@ from diffnea.identify.problem.rows import Batch, Rows
 from diffnea.identify.solve import adam as gradient
 from diffnea.identify.solve.evidence import Compared, Posterior, best_of, weigh
 from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
-from diffnea.identify.solve.levenberg_marquardt import FLOOR, minimise
+from diffnea.identify.solve.levenberg_marquardt import FLOOR, HEAT_ITERATIONS, minimise
 from diffnea.identify.solve.linear_start import linear_start
 from diffnea.identify.solve.solution import Solution
 from diffnea.identify.solve.task import Found as Found
@@ -77,7 +77,7 @@ def _crooked(task: Task) -> bool:
 
 def _raced(task: Task, iterations: int) -> tuple[np.ndarray, tuple[float, ...], tuple[Note, ...]]:
     """All starts at once on a part of the data, the best by validation kept."""
-    iterations = min(iterations, task.options.heat_iterations) if task.rough else iterations
+    iterations = min(iterations, HEAT_ITERATIONS) if task.rough else iterations
     most = max(RACE, RACE_ROWS * task.free.size // task.train.q.shape[1])
     small = task.train.take(_even(len(task.train.q), most))
     race = problem(task.loss, task.free, small, len(task.starts))
@@ -164,9 +164,7 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[Note, ..
     """All data, from the best θ; what they do not determine stays with the robot file."""
     rows, theta = task.rows, _with_torque(task, theta, iterations)
     if len(theta) > FINALISTS:
-        heat = minimise(
-            problem(task.loss, task.free, rows, len(theta)), theta, min(iterations, task.options.heat_iterations)
-        )
+        heat = minimise(problem(task.loss, task.free, rows, len(theta)), theta, min(iterations, HEAT_ITERATIONS))
         theta, history = heat.theta[np.argsort(heat.loss)[:FINALISTS]], (*history, *heat.history)
     whole = problem(task.loss, task.free, rows, len(theta))
     run = minimise(whole, theta, iterations).only_best()

@@ -27,6 +27,9 @@ from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
 from diffnea.identify.trajectory.stages import ALTERNATIONS, Fitter, Stage
 from diffnea.models import Model
 
+# So many ends are fitted to all data: a chain's few windows do not tell which of the best is best.
+FINALISTS_OF_ALL_DATA = 3
+
 
 class Improved(NamedTuple):
     """What the trajectory loss brought; `linearised` is None where the warm start was better."""
@@ -107,7 +110,7 @@ class Race:
 
 def race(fitter: Fitter, starts: Iterable[Float[np.ndarray, " p"]], seed: int) -> Race:
     """Chains from these starts, until the rest is expected to bring nothing new (Boender and Rinnooy Kan)."""
-    options, ran = fitter.options, Race((), fitter.options.finalists, fitter.options.apart)
+    options, ran = fitter.options, Race((), FINALISTS_OF_ALL_DATA, fitter.options.apart)
     for k, start in enumerate(starts):
         ran = replace(ran, ends=(*ran.ends, run_chain(fitter, start, (seed, k))))
         if ran.unexplored < options.unexplored:
