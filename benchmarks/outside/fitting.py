@@ -177,11 +177,11 @@ def rollout_error(model: Any, log: Log, rate: int) -> float:
     return float(np.sqrt(np.mean(each**2)))
 
 
-def torque_error(model: Any, log: Log, machine: Machine) -> float:
-    """Of true motion, what force is left over, as a share of the inputs' spread; worst joint with a motor."""
+def torque_error(model: Any, log: Log, machine: Machine, size: np.ndarray) -> float:
+    """Of true motion, what force is left over, as a share of the inputs' `size`; worst joint with a motor."""
     slips = np.all(np.abs(log.true_qd) > SLOW * np.maximum(machine.friction.speed, 1e-3), axis=1)
     q, v, a, u = (rows[slips] for rows in (log.true_q, log.true_qd, log.true_qdd, log.u))
     acts = jax.vmap(model.actuator)(u, q, v)
     left = np.asarray(dn.inverse_dynamics(model.robot, q, v, a)) - np.asarray(acts)
-    share = np.sqrt(np.mean(np.square(left), axis=0)) / log.u.std(0)
+    share = np.sqrt(np.mean(np.square(left), axis=0)) / size
     return float(np.max(np.nan_to_num(share[machine.driven], nan=np.inf)))

@@ -54,6 +54,7 @@ class Estimator:
     """The second and third stage of one fit, as its request says."""
 
     request: Request
+    measured: bool = False  # inputs were, not commanded
 
     def outcome(
         self, free: Unknowns, parts: Split, before: AbstractModel, goals: bool
@@ -188,7 +189,7 @@ class Estimator:
         found = replace(found, theta=settled(found.theta, free))
         model = free.model(jnp.asarray(found.theta))
         if problem is None:
-            problem = partial(linearised, free, found.rows, found.theta, loss)
+            problem = partial(linearised, free, found.rows, found.theta, loss, self.measured)
         else:
             problem = partial(
                 with_motion, problem, free, found.rows, partial(self._equations, free, parts, found.theta)

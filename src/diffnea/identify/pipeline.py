@@ -117,7 +117,8 @@ class Plan:
         problems = self._problems(free, parts)
         if problems:
             return self._fit(free, parts, before, Outcome(before, float("nan"), Status.NOT_FINITE), problems)
-        free, parts, outcome = Estimator(asked).outcome(free, parts, before, self._goals(parts))
+        measured = asked.measured or bool(self.choice and self.choice.measured)
+        free, parts, outcome = Estimator(asked, measured).outcome(free, parts, before, self._goals(parts))
         problems = [note("not-finite-start")] if outcome.status is Status.NOT_FINITE else []
         return self._fit(free, parts, before, outcome, problems)
 

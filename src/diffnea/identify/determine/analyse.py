@@ -10,6 +10,7 @@ from diffnea.identify.determine.combinations import Estimate, Identifiability
 from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.determine.covariance import Noise, noise, uncertainty
 from diffnea.identify.determine.friction_profile import profiles_of
+from diffnea.identify.determine.input_timing import timing
 from diffnea.identify.determine.quantities import Parts, quantities
 from diffnea.identify.determine.ratios import divided, fixed_scale, reference_force
 from diffnea.identify.determine.regressor_noise import bias
@@ -130,11 +131,13 @@ def _estimate(
     slopes = view.jacobian[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
     spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options, problem.alike)
+    when = timing(problem, view.steps[:, list(data.independent)], found)
+    spread = when.added(spread)
     std = spread.std(np.eye(len(own)))[:, None]
     effect = np.abs(data.mixing) * view.sizes[list(data.dependent)]
     data = replace(data, mixing=np.where(effect < options.leak * std, 0.0, data.mixing))
     sums = data.rows @ view.structure.rows
     shares = np.abs(sums) * view.coordinates.scales
     sums = np.where(shares < _SILENT * shares.max(axis=1, keepdims=True, initial=0.0), 0.0, sums)
-    moved = bias(problem, view.steps[:, list(data.independent)], NOISE_PAIRS)
+    moved = bias(problem, view.steps[:, list(data.independent)], NOISE_PAIRS) + when.bias
     return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread, options.leak, moved)

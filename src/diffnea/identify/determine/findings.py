@@ -51,8 +51,10 @@ def knowledge(
         return Knowledge(rows, analysis.combinations, analysis.unknown, counts, analysis)
 
 
-def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str) -> Linearised:
-    """The problem at its solution, with where each row comes from."""
+def linearised(
+    free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str, measured: bool = False
+) -> Linearised:
+    """The problem at its solution, with where each row comes from; `measured`: its inputs were, not commanded."""
     leaves, structure, masks = free.nameless()
     form = Form.of("acceleration" if loss == "trajectory" else loss, structure, masks)
     most = max(1, MOST_ANALYSED // (free.size * data[0].weight.shape[1]))
@@ -85,6 +87,7 @@ def linearised(free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " 
         motion=Motion.of(data),
         torques=_torques(free, data, theta, form.loss) if effect is not None else None,
         effect=effect,
+        untimed=measured and not any(each.part == "Delay" for each in free.parameters),
         redrawn=lambda change: linearised(free, list(map(change, data)), theta, loss),
     )
 

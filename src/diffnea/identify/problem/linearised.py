@@ -61,6 +61,7 @@ class Linearised:
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
     curve: Mapping[Role, Int[np.ndarray, " n"]] = field(default_factory=dict)  # and those of their Stribeck curves
     motion: Motion | None = None
+    untimed: bool = False  # inputs were measured at some instant within a sample, and no delay is learned
     redrawn: Callable[[Callable[[Rows], Rows]], "Linearised"] | None = None  # the same with other data
     torques: Callable[[], "Linearised"] | None = None  # the torque equations of the same data, if this has others
     effect: TorqueEffect | None = None  # the data behind it, where torques can be tried on them
