@@ -107,7 +107,8 @@ def in_any_frames(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _prepare(function: Callable[..., Any], module: Any, dtype: Any) -> tuple[Run, list[Array]]:
     lasting, off = type(module) is Robot, kernels.switched_off()
-    if function in _in_any_frames and not off and all(map(is_simple, robots_in(module))):
+    touching = getattr(module, "contact", None) is not None  # points of links are in the frames of the file
+    if function in _in_any_frames and not (off or touching) and all(map(is_simple, robots_in(module))):
         form = on_robots(lambda robot: canonical(robot, _compiled, dtype), module)
         leaves, structure = jax.tree.flatten(form)
         return _runner(canonical_kernel(function, lasting), structure, dtype), leaves
