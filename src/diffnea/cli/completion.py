@@ -36,7 +36,8 @@ def options(command: str) -> Iterator[Option]:
             plain, *marks = get_args(plain)
         if Positional in marks:
             continue
-        known = get_args(plain) if get_origin(plain) is Literal else _WORDS.get(field.name, ())
+        choices = [each for each in (plain, *get_args(plain)) if get_origin(each) is Literal]
+        known = get_args(choices[0]) if choices else _WORDS.get(field.name, ())
         takes = "nothing" if plain is bool else "several" if get_origin(plain) is tuple else "one"
         yield Option(f"--{field.name.replace('_', '-')}", about.get(field.name, ""), takes, tuple(known))
 

@@ -10,7 +10,7 @@ AUTO = "auto"
 File = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]
 Number = Annotated[float | None, arg(metavar="NUMBER", help_behavior_hint="")]
 Count = Annotated[int | None, arg(metavar="COUNT", help_behavior_hint="")]
-Base = Annotated[Literal["floating", "fixed"] | None, arg(help_behavior_hint="")]
+Base = Annotated[Literal["floating", "fixed"] | None, arg(metavar="{floating,fixed}", help_behavior_hint="")]
 Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
 Flag = Annotated[bool, arg(help_behavior_hint="")]
 Words = Annotated[tuple[str, ...], arg(metavar="NAME [NAME ...]")]
