@@ -21,7 +21,7 @@ from diffnea.identify.options import JudgeOptions
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
-from diffnea.identify.rotors.ahead import HORIZONS, KINDS, errors, held, learned, windows
+from diffnea.identify.rotors.ahead import HORIZONS, STATE_KINDS, errors, held, learned, windows
 from diffnea.identify.rotors.flights import flights_of
 from diffnea.identify.rotors.forces import Forces, regress
 from diffnea.recordings import Recording, RecordingError, as_list
@@ -137,7 +137,7 @@ def _verdict(metrics: Metrics, bound: Bound, count: int) -> Verdict:
         ours / theirs
         for ours, theirs in zip(*(side.error_joints[-1] for side in (metrics.fit, metrics.start)), strict=True)
     ]
-    values = dict(zip(KINDS, map(float, shares), strict=True))
+    values = dict(zip(STATE_KINDS, map(float, shares), strict=True))
     said = note("flight-verdict", horizon=HORIZONS[-1], windows=count, bound=float(np.exp(bound.upper)), **values)
     if not np.isfinite(bound.mean):
         return Verdict(FAILED, [note("not-finite"), said])

@@ -20,7 +20,7 @@ from diffnea.recordings.smoothing import low_pass_gain
 from diffnea.robot import Robot
 
 # Smoothing spreads a foot's first touch over about so many periods of its corner; there it counts as touching.
-SPREAD = 1.0
+SMOOTHED_OVER = 1.0
 # Where no pose says which way is up, the mean direction of the accelerometer over about a second does.
 SLOW = 0.5  # Hz
 LITTLE = 1e-10
@@ -97,7 +97,7 @@ def widened(stretch: Stretch) -> Float[np.ndarray, "time k"] | None:
     """Contacts of a whole stretch, a little before and after too: smoothing spreads the first touch."""
     if stretch.contacts is None:
         return None
-    reach = max(1, round(SPREAD / stretch.wide / stretch.dt))
+    reach = max(1, round(SMOOTHED_OVER / stretch.wide / stretch.dt))
     padded = np.pad(stretch.contacts > 0.5, ((reach, reach), (0, 0)))
     return np.lib.stride_tricks.sliding_window_view(padded, 2 * reach + 1, axis=0).any(axis=-1).astype(float)
 

@@ -16,7 +16,7 @@ from diffnea.flight.rotations import rotated_back, turn_between
 HORIZONS, EVERY = (0.1, 0.2, 0.5), 0.05
 # Strengths of the ridge that are tried, features having a standard deviation of one.
 STRENGTHS = np.logspace(0.5, 5, 10)
-KINDS = ("position", "velocity", "attitude", "rates")
+STATE_KINDS = ("position", "velocity", "attitude", "rates")
 
 
 def learned(flyer: Flyer, flights: Sequence[Flight]) -> Flyer:
@@ -74,12 +74,12 @@ def _ridge(X: np.ndarray, Y: np.ndarray, of: np.ndarray) -> Float[np.ndarray, "f
     groups = np.unique(of)
     parts = [(X[of == k].T @ X[of == k], X[of == k].T @ Y[of == k]) for k in groups]
     total, wanted = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
-    one, errors = np.eye(X.shape[1]), np.zeros((len(STRENGTHS), len(KINDS)))
+    one, errors = np.eye(X.shape[1]), np.zeros((len(STRENGTHS), len(STATE_KINDS)))
     for i, strength in enumerate(STRENGTHS):
         for k, (gram, product) in zip(groups, parts, strict=True) if len(groups) > 1 else ():
             wrong = Y[of == k] - X[of == k] @ np.linalg.solve(total - gram + strength * one, wanted - product)
-            errors[i] += np.linalg.norm(wrong.reshape(len(wrong), len(KINDS), 3), axis=2).sum(0)
-    chosen = STRENGTHS[np.argmin(errors, axis=0)] if len(groups) > 1 else np.full(len(KINDS), 100.0)
+            errors[i] += np.linalg.norm(wrong.reshape(len(wrong), len(STATE_KINDS), 3), axis=2).sum(0)
+    chosen = STRENGTHS[np.argmin(errors, axis=0)] if len(groups) > 1 else np.full(len(STATE_KINDS), 100.0)
     weight = [
         np.linalg.solve(total + strength * one, wanted[:, 3 * k : 3 * k + 3]) for k, strength in enumerate(chosen)
     ]

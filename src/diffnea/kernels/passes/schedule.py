@@ -15,7 +15,7 @@ from diffnea.kernels.passes.rewrite import Rewriting, rewritten
 # too many, and a vector that is written takes the place of a product or more (measured on Zen 4). With 100, the Panda's
 # forward dynamics write 178 vectors, with 30, 143.
 AHEAD = 30
-AHEAD_OF_FEW = 8  # the same with sixteen registers: on AVX2, Talos takes 3 % less time than with 30, the Panda as much
+AHEAD_OF_FEW = 8  # the same with sixteen registers: on AVX2, Talos took 7 % less time than with 30, the Panda 1 %
 # Cycles until a result is there, and until the next instruction can begin, where these are not four and one.
 LATENCY = {"add": 3, "sub": 3, "div": 14, "sqrt": 20, "rsqrt": 34} | dict.fromkeys(("sin", "cos", "exp"), 40)
 LATENCY |= {"log": 50, "tanh": 60, "atan2": 60, "pow": 200}
