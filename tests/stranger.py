@@ -38,6 +38,7 @@ def dynamics(robot: dn.Robot) -> None:
     link = robot.link_names[-1]
     print(dn.forward_kinematics(robot, q), dn.forward_kinematics(robot, q, link), dn.jacobian(robot, q, link))
     print(dn.parameters.physical_values(robot).shape, dn.difference(robot, q, dn.integrate(robot, q, [0.5, 0.1], 0.1)))
+    print(dn.close_loops(robot, q))
     print(dn.from_mujoco(robot, dn.to_mujoco(robot, q)), dn.from_pinocchio(robot, dn.to_pinocchio(robot, q)))
 
 
@@ -54,6 +55,9 @@ def motion(robot: dn.Robot) -> dn.Rollout:
 
 def identification(robot: dn.Robot, run: dn.Rollout, folder: Path) -> None:
     recording = dn.Recording(time=run.time, q=run.q, u=run.u, joint_names=robot.joint_names)
+    base = dn.BaseMotion(gyroscope=[[0.0, 0.0, 0.3]] * 3, accelerometer=[[0.0, 0.0, 9.8]] * 3)
+    foot = dn.Foot("calf", (0.0, 0.0, -0.2), radius=0.02)
+    print(base.gyroscope, foot)
     dn.save_recording(recording, folder / "swing.csv")
     one, many = dn.load_recording(folder / "swing.csv", robot), dn.load_recordings(folder / "swing.csv", robot)
     samples = dn.Samples(q=run.q, qd=run.qd, qdd=dn.Model(robot, "viscous")(run.q, run.qd, run.u), u=run.u)
