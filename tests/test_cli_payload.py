@@ -105,7 +105,7 @@ def test_folders_that_cannot_be_gone_on_from(folder, capsys):
         ([str(folder / "network")], "its model is a network without a robot"),
         (
             [str(folder / "fit"), "--lock", "elbow"],
-            "is a fit, and its joints are locked as they were; leave --lock out",
+            "is a fit, and its joints are as they were; leave --lock out",
         ),
         ([str(folder / "fit"), "--learn", "payload", "inertia"], "a payload is learned alone"),
     ):

@@ -118,7 +118,7 @@ def test_folders_of_other_versions_are_read(folders, tmp_path):
 def test_what_a_fit_was_made_with_is_kept(folders, tmp_path):
     """Options that differ from the usual ones, how the search ended, and a payload with its intervals."""
     _, fit = folders["viscous"]
-    options = replace(fit.options, judge=replace(fit.options.judge, draws=7))
+    options = replace(fit.options, judge=replace(fit.options.judge, least_blocks=7))
     payload = Payload(Estimate(1.2, 1.1, 1.3), *(Estimate(*np.ones((3, n))) for n in (3, 6)), frame="flange")
     replace(fit, options=options, outcome=Status.STOPPED_EARLY, payload=payload).save(tmp_path)
     found = dn.load_fit(tmp_path)

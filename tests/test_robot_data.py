@@ -99,7 +99,7 @@ def _case(path: Path):
     return pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if slow else [])
 
 
-@pytest.mark.parametrize("path", map(_case, FILES))
+@pytest.mark.parametrize("path", list(map(_case, FILES)))
 def test_a_file_agrees_with_pinocchio_or_is_refused_with_a_reason(path, record_property):
     reason = REFUSED.get(path.name)
     try:
