@@ -22,7 +22,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from robots import write_files
+from robots import source
 
 import diffnea as dn
 
@@ -46,7 +46,9 @@ def cpu(run: Callable[[], Any]) -> float:
 def load(name: str) -> dn.Robot:
     """A robot of the benchmarks, without friction of its file."""
     with TemporaryDirectory() as folder:
-        robot = dn.load_robot(write_files(name, folder).urdf)
+        path = Path(folder) / f"{name}.urdf"
+        path.write_text(source(name))
+        robot = dn.load_robot(path)
     still = np.zeros(robot.num_joints)
     return replace(robot, damping=still, friction=still)
 

@@ -41,6 +41,14 @@ def long_rows(count: int = 20) -> Program:
     return b.build([results, results[:2]], [count, count])
 
 
+def many_sums(count: int = 150) -> Program:
+    """More numbers to sum over the samples than a thread has room for; one of them twice, one the same for all."""
+    b = Builder()
+    q, m = [b.input(0, k) for k in range(4)], b.input(1, 0)
+    terms = [b.op("mul", q[k % 4], b.op("add", q[(k + 1) % 4], b.constant(float(k)))) for k in range(count)]
+    return b.build([[terms[0]], [*terms, terms[3], m, q[2]]], [4, 1])
+
+
 def small_and_large_angles() -> Program:
     """Several angles whose size is tested at once, and one that comes of them."""
     b = Builder()

@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from kernel_loops import LOOPS
-from kernel_programs import all_operations, long_rows, small_and_large_angles, swing
+from kernel_programs import all_operations, long_rows, many_sums, small_and_large_angles, swing
+from robots import random_robot, random_tree
 from test_kernels_cpu import PAIRS, REALS, assert_close, evaluate, special
 
+import diffnea as dn
 from diffnea import kernels
 from diffnea.kernels.cuda import driver as cuda_driver
 from diffnea.kernels.cuda.source import source
@@ -17,7 +19,7 @@ from diffnea.kernels.ir.builder import Builder
 from diffnea.kernels.ir.layout import Layout
 from diffnea.kernels.ir.program import Program
 from diffnea.kernels.jax import cuda
-from diffnea.kernels.rules import scans
+from diffnea.kernels.rules import flat, scans
 
 missing = cuda.unavailable()
 on_gpu = pytest.mark.skipif(missing is not None, reason=f"no GPU for kernels: {missing}")
@@ -147,6 +149,20 @@ def test_any_number_of_samples_and_models(samples, dtype):
 
 
 @on_gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("samples", [1, 31, 33, 127, 129, 100_003])
+def test_many_sums(samples, dtype):
+    rng = np.random.default_rng(samples)
+    arguments = rng.normal(size=(2, samples, 4)).astype(dtype), rng.uniform(1, 2, (2, 1, 1)).astype(dtype)
+    found, sums = run(many_sums(), Layout((True, False), (False, True)), *arguments)
+    expected, terms = evaluate(many_sums(), *(argument.astype(np.float64) for argument in arguments))
+    tolerance = SUM_TOLERANCE[np.dtype(dtype).name]
+    np.testing.assert_allclose(found, expected, rtol=100 * tolerance, atol=tolerance)
+    exact = np.apply_along_axis(math.fsum, 1, np.broadcast_to(terms, (2, samples, terms.shape[-1])))[:, None]
+    assert np.all(np.abs(sums - exact) <= tolerance * (np.abs(terms).sum(1, keepdims=True) + 1))
+
+
+@on_gpu
 def test_sums_repeat_exactly_and_inside_a_scan():
     rng = np.random.default_rng(0)
     arguments = rng.normal(size=(1, 300_001, 2)), rng.uniform(1, 2, (1, 1, 2))
@@ -181,6 +197,50 @@ def test_loops(name, dtype, monkeypatch):
         wanted = jax.vmap(LOOPS[name], axes)(*given)
         for one, other in zip(jax.tree.leaves(found(*given)), jax.tree.leaves(wanted), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-3 if dtype == "float32" else 1e-10, atol=1e-5)
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["carried and collected", "nested", "reversed", "exchanged", "checkpoints"])
+def test_gradients_of_loops(name, dtype, monkeypatch):
+    monkeypatch.setattr(scans, "LONG", 0)
+    scans._sizes.clear()
+    flat._holds.clear()
+    rng, gpu = np.random.default_rng(0), jax.devices("cuda")[0]
+    x, a = (jax.device_put(rng.normal(size=shape).astype(dtype), gpu) for shape in ((300, 3), (300, 4, 3)))
+
+    def slope(function, axes):
+        def total(x, a):
+            return sum(jnp.sum(jnp.sin(leaf)) for leaf in jax.tree.leaves(jax.vmap(function, axes)(x, a)))
+
+        return jax.jit(jax.grad(total, (0, 1)))
+
+    for axes in ((0, 0), (0, None), (None, 0)):
+        given = [value if axis == 0 else value[0] for value, axis in zip((x, a), axes, strict=True)]
+        found = slope(kernels.compile(lambda x, a: LOOPS[name](x, a)), axes)
+        text = found.lower(*given).as_text()
+        assert text.count("custom_call @diffnea_cuda") == 2 and "while" not in text
+        for one, other in zip(found(*given), slope(LOOPS[name], axes)(*given), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-3 if dtype == "float32" else 1e-10, atol=1e-4)
+
+
+@on_gpu
+@pytest.mark.parametrize("integrator", ["rk4", "auto"])
+def test_gradients_of_roll_outs_agree_with_the_processor(integrator):
+    robot = random_robot(random_tree(3, 1), 1)
+    model = dn.Model(robot, dn.actuators.Stribeck.of(0.1, 0.08, 0.05, num_joints=3) if integrator == "auto" else None)
+    rng = np.random.default_rng(0)
+    start, u = rng.uniform(-1, 1, (2, 300, 3)), rng.uniform(-1, 1, (300, 20, 3))
+
+    def total(u, q, qd):
+        run = dn.rollout(model, q, qd, u, 1e-2, integrator)
+        return jnp.sum(jnp.sin(run.q) + run.qd)
+
+    slopes = []
+    for device in (jax.devices("cuda")[0], jax.devices("cpu")[0]):
+        given = [jax.device_put(array, device) for array in (u, *start)]
+        slopes.append(np.asarray(jax.jit(jax.grad(total))(*given)))
+    np.testing.assert_allclose(*slopes, rtol=1e-9, atol=1e-9)
 
 
 @on_gpu

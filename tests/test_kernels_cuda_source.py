@@ -7,11 +7,12 @@ import jax
 import numpy as np
 import pytest
 from kernel_loops import LOOPS
-from kernel_programs import all_operations, long_rows, small_and_large_angles, swing
+from kernel_programs import all_operations, long_rows, many_sums, small_and_large_angles, swing
 
 from diffnea.kernels.cuda.operations import literal
 from diffnea.kernels.cuda.source import source
 from diffnea.kernels.ir.layout import Layout
+from diffnea.kernels.jax import cuda
 from diffnea.kernels.rules import scans
 from diffnea.kernels.rules.tracer import trace
 
@@ -38,6 +39,35 @@ def test_angles_side_by_side_are_tested_at_once():
     text = source(small_and_large_angles(), Layout((True,), (False,)), "float32").text
     tests = [line for line in text.splitlines() if line.startswith("if(!((fabs")]
     assert [test.count("fabs") for test in tests] == [3, 1]
+
+
+def test_loops_find_samples_side_by_side_and_ask_ahead(monkeypatch):
+    monkeypatch.setattr(scans, "LONG", 0)
+    program, _ = trace(LOOPS["nested"], *(jax.ShapeDtypeStruct(shape, np.float64) for shape in ((3,), (4, 3))))
+    layout = cuda.arranged(program, Layout((True, True), (False,) * len(program.outputs)))
+    in_loops = [-1 in output for output in program.outputs]
+    assert layout.columns == (False, True, *in_loops) and any(in_loops)
+    text = source(program, layout, "float32", 32).text
+    rows = [line for line in text.splitlines() if "=x1[" in line]
+    assert len(rows) == 3 and all(")*samples+i]" in line for line in rows)
+    assert text.count("fetch(&x1[") == 3 and "__launch_bounds__(32," in text
+    fixed = cuda.arranged(program, Layout((True, False), (False,) * len(program.outputs)))
+    assert "fetch(&" not in source(program, fixed, "float32").text  # one row for all samples
+
+
+def test_one_sample_is_its_own():
+    layout = cuda.arranged(swing(), Layout((False, False), (False, False)))
+    assert layout.varying == (True, True) and "shared[0]=" not in source(swing(), layout, "float32").text
+    assert cuda.arranged(swing(), Layout((True, False), (False, True))).varying == (True, False)
+
+
+def test_many_sums_are_the_warps():
+    written = source(many_sums(), Layout((True, False), (False, True)), "float32")
+    assert written.text.count("add_up(sums+") == -(-153 // 8) and "real a0=0;" not in written.text
+    places = written.text.split("short places[]={")[1].split("}")[0].split(",")
+    assert sorted(map(int, places)) == list(range(153))  # each sum has a place
+    assert written.shared_bytes >= 4 * (153 + 7) * 4
+    assert "add_up(sums+" not in source(many_sums(100), Layout((True, False), (False, True)), "float32").text
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -71,7 +101,7 @@ def test_loops_compile(dtype, tmp_path, monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("columns", [(), (True, False, True)])
 def test_source_compiles(dtype, columns, tmp_path):
-    for k, program in enumerate((all_operations(), swing(), long_rows())):
+    for k, program in enumerate((all_operations(), swing(), long_rows(), many_sums())):
         summed = (False,) if k == 0 else (False, True)
         path = tmp_path / f"{k}.cu"
         layout = Layout((True, k == 2), summed, (*columns, False)[: 2 + len(summed)] if columns else ())

@@ -2,16 +2,20 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from diffnea.kernels.cuda.operations import literal
 from diffnea.kernels.cuda.schedule import order_of, pressure
 from diffnea.kernels.cuda.values import Values
-from diffnea.kernels.ir.layout import Array, Plan, body_plan, runs
-from diffnea.kernels.ir.program import Loop, Program, Write, operands
+from diffnea.kernels.ir.layout import Array, Layout, Plan, body_plan, runs
+from diffnea.kernels.ir.program import IN_LOOP, Loop, Program, Write, operands
 
 WIDEST = {"float32": 4, "float64": 2}  # numbers that are read or written at once: sixteen bytes
+# Rows with samples last are asked for so many steps of the outermost loop before they are read; 0: not at all. Few
+# samples are few warps, and none has another one's work to do while it waits.
+STEPS_AHEAD = 1
 
 
 class Memory:
@@ -38,6 +42,27 @@ class Memory:
                     width //= 2
                 yield start, width
                 start, count = start + width, count - width
+
+
+def by_columns(program: Program, layout: Layout) -> Layout:
+    """The layout with samples last in all arrays that loops read or write step by step.
+
+    Threads side by side then find their numbers side by side: 32 of them read one line of memory instead of 32.
+    """
+    read = set(_read(program))
+    arguments = (varies and k in read for k, varies in enumerate(layout.varying))
+    outputs = (not summed and IN_LOOP in o for summed, o in zip(layout.summed, program.outputs, strict=True))
+    columns = (*arguments, *outputs)
+    return replace(layout, columns=columns if any(columns) else ())
+
+
+def _read(program: Program) -> Iterator[int]:
+    """The arguments of which loops read rows."""
+    for instruction in program.instructions:
+        if instruction[0] == "row":
+            yield instruction[1]
+        elif instruction[0] == "loop":
+            yield from _read(instruction[1].body)
 
 
 def tables(plan: Plan, dtype: str) -> list[tuple[str, str]]:
@@ -86,6 +111,9 @@ def write_loop(parent: Values, memory: Memory, value: int, steps: tuple[str, ...
     step = f"{prefix}t"
     forwards, backwards = f"{step}=0;{step}<{loop.length};++{step}", f"{step}={loop.length - 1};{step}>=0;--{step}"
     lines += ["#pragma unroll 1", f"for(int {backwards if loop.reverse else forwards}){{"]
+    if not steps and STEPS_AHEAD:
+        later = f"max({step}-{STEPS_AHEAD},0)" if loop.reverse else f"min({step}+{STEPS_AHEAD},{loop.length - 1})"
+        lines.append(f"const int {step}a={later};")
     read = dict(parent.read)
     _Body(parent, memory, value, (*steps, step), carried, outer).write()
     parent.read.clear()  # what is read inside is not known outside
@@ -135,14 +163,18 @@ class _Body(Values):
         for start, width in self._memory.together(argument, list(beside), strides):
             if start <= offset < start + width:
                 place = self._memory.at(argument, self._element(start, strides))
+                if STEPS_AHEAD and self._memory.arrays[argument].samples_last:
+                    later = self._element(start, strides, (f"{self._steps[0]}a", *self._steps[1:]))
+                    self.lines.append(f"fetch(&{self._memory.at(argument, later)});")
                 if width > 1:
                     self.lines.append(f"const auto {self.prefix}{i}r=*(const wide{width}*)&{place};")
                 for k in range(width):
                     self.assign(beside[start + k], f"{self.prefix}{i}r.{'xyzw'[k]}" if width > 1 else place)
                     self.ready.add(beside[start + k])
 
-    def _element(self, offset: int, strides: tuple[int, ...]) -> str:
-        return "+".join([str(offset), *(f"{step}*{stride}" for step, stride in zip(self._steps, strides, strict=True))])
+    def _element(self, offset: int, strides: tuple[int, ...], steps: tuple[str, ...] = ()) -> str:
+        moved = zip(steps or self._steps, strides, strict=True)
+        return "+".join([str(offset), *(f"{step}*{stride}" for step, stride in moved)])
 
     def _write(self, writes: Sequence[Write]) -> None:
         groups: dict[tuple, dict[int, str]] = {}

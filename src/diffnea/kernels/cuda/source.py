@@ -5,6 +5,7 @@ samples is summed by each thread over all of its own, then over the block; the s
 so that results do not depend on which came first.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +18,8 @@ from diffnea.kernels.cuda.values import Values
 from diffnea.kernels.ir.layout import Array, Layout, Plan, plan_of
 from diffnea.kernels.ir.program import IN_LOOP, Program, operands
 
-THREADS = 128
-WARPS = THREADS // 32
+THREADS = 128  # a block, unless there are too few samples for that
+WARP = 32
 REDUCE_WARPS = 4
 # A shared value is read again after so many instructions instead of being kept in a register.
 WINDOW = 100
@@ -28,6 +29,10 @@ IN_STEP = 2000
 GROUP = {"float32": 4, "float64": 2}
 # A thread that keeps so many registers at once does with 128 of them, so that four blocks share a multiprocessor.
 FEW_REGISTERS = 125
+# More sums over samples than this are no thread's own, which would be in local memory, read and written with every
+# sample: a warp adds eight numbers at once over its lanes, and that to its sums in shared memory.
+MANY_SUMS = 128
+SUMMED_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -39,18 +44,19 @@ class Source:
     outputs: tuple[Array, ...]
     shared_bytes: int
     summed: int
+    threads: int
 
 
-def source(program: Program, layout: Layout, dtype: str) -> Source:
-    """The two kernels of a program, `compute` and `reduce`."""
-    return _Writer(plan_of(program, layout), dtype).source()
+def source(program: Program, layout: Layout, dtype: str, threads: int = THREADS) -> Source:
+    """The two kernels of a program, `compute`, with so many threads a block, and `reduce`."""
+    return _Writer(plan_of(program, layout), dtype, threads).source()
 
 
 class _Writer:
     """Writes a kernel; `self.lines` is what is written so far."""
 
-    def __init__(self, plan: Plan, dtype: str):
-        self.plan, self.dtype = plan, dtype
+    def __init__(self, plan: Plan, dtype: str, threads: int):
+        self.plan, self.dtype, self.threads = plan, dtype, threads
         self.bytes = np.dtype(dtype).itemsize
         self.arrays = [*plan.arguments, *plan.outputs]
         self.names = [f"x{k}" for k in range(len(plan.arguments))] + [f"y{k}" for k in range(len(plan.outputs))]
@@ -60,6 +66,9 @@ class _Writer:
             if not array.has_samples
             for element, value in enumerate(output)
         ]
+        self.by_warps = len(self.summed) > MANY_SUMS
+        self.sum_slots: list[int] = []  # where warps add, the number whose sum is at each place
+        self.num_slots = -(-len(self.summed) // SUMMED_AT_ONCE) * SUMMED_AT_ONCE
         self.lines: list[str] = []
         self.places: dict[int, int] = {}
         words = self.bytes // 4
@@ -67,12 +76,13 @@ class _Writer:
         for value in (operand for i in self.order for operand in operands(plan.program.instructions[i])):
             if value in plan.shared:
                 self.place(value)
-        kept = (max(pressure(plan, self.order), loop_pressure(plan, words)) + len(self.summed)) * words
+        own_sums = 0 if self.by_warps else len(self.summed)
+        kept = (max(pressure(plan, self.order), loop_pressure(plan, words)) + own_sums) * words
         self.blocks = 4 if kept < FEW_REGISTERS else 2
         loops = any(instruction[0] == "loop" for instruction in plan.program.instructions)
         self.keeps_shared = loops and kept + len(plan.shared) * words < FEW_REGISTERS
         self.shared_size = -(-len(plan.shared) // GROUP[dtype]) * GROUP[dtype]
-        self.tiles = Tiles(plan, self.shared_size, THREADS, dtype, self.bytes)
+        self.tiles = Tiles(plan, self.shared_size, threads, dtype, self.bytes)
 
     def place(self, value: int) -> int:
         """Where a value that all samples share is kept: in the order in which they are first used."""
@@ -88,8 +98,9 @@ class _Writer:
         self._compute(parameters)
         if self.summed:
             self._reduce(parameters)
-        shared = (self.shared_size + self.tiles.size + WARPS * len(self.summed)) * self.bytes
-        return Source("\n".join(self.lines) + "\n", self.plan.arguments, self.plan.outputs, shared, len(self.summed))
+        shared = (self.shared_size + self.tiles.size + self.threads // WARP * self.num_slots) * self.bytes
+        arrays = self.plan.arguments, self.plan.outputs
+        return Source("\n".join(self.lines) + "\n", *arrays, shared, len(self.summed), self.threads)
 
     def _parameters(self) -> str:
         count = len(self.plan.arguments)
@@ -103,10 +114,12 @@ class _Writer:
 
     def _compute(self, parameters: str) -> None:
         self.lines += [
-            f'extern "C" __global__ void __launch_bounds__({THREADS},{self.blocks}) compute({parameters}){{',
+            f'extern "C" __global__ void __launch_bounds__({self.threads},{self.blocks}) compute({parameters}){{',
             "extern __shared__ __align__(16) real memory[];",
             "real*const shared=memory;",
             "const unsigned at=__cvta_generic_to_shared(memory);",
+            "const int lane=threadIdx.x&31,warp=threadIdx.x>>5;",
+            f"real*const sums=memory+{self.shared_size + self.tiles.size};",
             "#pragma unroll 1",
             "for(long long model=blockIdx.y;model<models;model+=gridDim.y){",
             *(f"auto const {name}={name}_all+model*{name}_step;" for name in self.names),
@@ -115,7 +128,11 @@ class _Writer:
             self.lines += ["__syncthreads();", "if(threadIdx.x==0){"]
             _Prologue(self).write()
             self.lines += ["}", "__syncthreads();"]
-        self.lines += [f"real a{k}=0;" for k in range(len(self.summed))]
+        if self.by_warps:
+            self.lines.append(f"for(int k=lane;k<{self.num_slots};k+=32)sums[warp*{self.num_slots}+k]=0;")
+            self.lines.append("__syncwarp();")
+        else:
+            self.lines += [f"real a{k}=0;" for k in range(len(self.summed))]
         self.lines += [
             "const long long stride=gridDim.x*(long long)blockDim.x;",
             "#pragma unroll 1",
@@ -140,16 +157,19 @@ class _Writer:
 
     def _sum_block(self) -> None:
         """Sum over the lanes, then over the warps; one number a block and value."""
-        count = len(self.summed)
-        self.lines += [
-            f"real*const sums=memory+{self.shared_size + self.tiles.size};",
-            "const int lane=threadIdx.x&31,warp=threadIdx.x>>5;",
-        ]
-        self.lines += [f"a{k}=over_lanes(a{k});if(lane==0)sums[warp*{count}+{k}]=a{k};" for k in range(count)]
-        total = "+".join(f"sums[{warp * count}+k]" for warp in range(WARPS))
+        count, slots = len(self.summed), self.num_slots
+        place = "k"
+        if self.by_warps:
+            place = "places[k]"
+            numbers = ",".join(str(k) for k in self.sum_slots)
+            self.lines.append(f"static const __device__ short places[]={{{numbers}}};")
+        else:
+            self.lines += [f"a{k}=over_lanes(a{k});if(lane==0)sums[warp*{slots}+{k}]=a{k};" for k in range(count)]
+        total = "+".join(f"sums[{warp * slots}+k]" for warp in range(self.threads // WARP))
+        written = f"partial[(model*{count}+{place})*gridDim.x+blockIdx.x]={total};"
         self.lines += [
             "__syncthreads();",
-            f"for(int k=threadIdx.x;k<{count};k+=blockDim.x)partial[(model*{count}+k)*gridDim.x+blockIdx.x]={total};",
+            f"for(int k=threadIdx.x;k<{count};k+=blockDim.x){written}",
             "__syncthreads();",
         ]
 
@@ -159,7 +179,7 @@ class _Writer:
         """A warp adds the blocks' sums of one value."""
         count = len(self.summed)
         self.lines += [
-            f'extern "C" __global__ void __launch_bounds__({32 * REDUCE_WARPS})',
+            f'extern "C" __global__ void __launch_bounds__({WARP * REDUCE_WARPS})',
             f"reduce({parameters},const int blocks){{",
             f"const int lane=threadIdx.x&31,k=blockIdx.x*{REDUCE_WARPS}+(threadIdx.x>>5);",
             f"if(k>={count})return;",
@@ -204,6 +224,7 @@ class _Body(Values):
         self.memory = Memory(writer.arrays, writer.names, writer.lines, writer.dtype)
         self.group = GROUP[writer.dtype]
         self.rows: dict[int, tuple[int, str]] = {}  # numbers of this thread's row: where they were read, as what
+        self.waiting: list[str] = []  # numbers that are to be summed
 
     def leaf(self, i: int) -> None:
         _, argument, element = self.plan.program.instructions[i]
@@ -243,7 +264,18 @@ class _Body(Values):
         return f"({read}!=0)" if self.plan.is_truth[value] else read
 
     def write(self) -> None:
-        wanted: dict[int, list[str]] = {}
+        wanted, order = self._wanted(), self.writer.order
+        for number, i in enumerate(self.compute_each(order), 1):
+            self._give(i, wanted.pop(i, ()))
+            if number % IN_STEP == 0:
+                self.lines.append("__syncthreads();")
+        for i, places in wanted.items():
+            self._give(i, places)
+        self._add_up()
+
+    def _wanted(self) -> dict[int, list[str | int]]:
+        """Where values go: statements that take them, or the numbers of sums that warps add to."""
+        wanted: dict[int, list[str | int]] = {}
         count = len(self.plan.arguments)
         for k, (array, output) in enumerate(zip(self.plan.outputs, self.plan.program.outputs, strict=True)):
             for element, value in enumerate(output):
@@ -254,13 +286,25 @@ class _Body(Values):
                         place = f"write_row(at_row+{column * self.writer.bytes},{{}});"
                     wanted.setdefault(value, []).append(place)
         for k, (_, _, value) in enumerate(self.writer.summed):
-            wanted.setdefault(value, []).append(f"if(mine)a{k}+={{}};")
-        order = self.writer.order
-        inside = set(order)
-        for number, i in enumerate(self.compute_each(order), 1):
-            self.lines += [place.format(self.value(i)) for place in wanted.get(i, ())]
-            if number % IN_STEP == 0:
-                self.lines.append("__syncthreads();")
-        for i, places in wanted.items():
-            if i not in inside:
-                self.lines += [place.format(self.value(i)) for place in places]
+            wanted.setdefault(value, []).append(k if self.writer.by_warps else f"if(mine)a{k}+={{}};")
+        return wanted
+
+    def _give(self, i: int, places: Sequence[str | int]) -> None:
+        """A value to where it is wanted; to sums of warps once there are enough others."""
+        for place in places:
+            if isinstance(place, str):
+                self.lines.append(place.format(self.value(i)))
+                continue
+            self.waiting.append(self.value(i))
+            self.writer.sum_slots.append(place)
+            if len(self.waiting) == SUMMED_AT_ONCE:
+                self._add_up()
+
+    def _add_up(self) -> None:
+        """What waits, summed over the warp's samples and added to its sums."""
+        if self.waiting:
+            start = (len(self.writer.sum_slots) - 1) // SUMMED_AT_ONCE * SUMMED_AT_ONCE
+            numbers = [*self.waiting, *["0"] * (SUMMED_AT_ONCE - len(self.waiting))]
+            values = ",".join(f"mine?{number}:0" if number != "0" else number for number in numbers)
+            self.lines.append(f"add_up(sums+warp*{self.writer.num_slots}+{start},lane,{values});")
+            self.waiting.clear()

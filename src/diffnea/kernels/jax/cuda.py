@@ -6,10 +6,12 @@ code is kept on disk; no Python runs when a kernel is called.
 
 import functools
 import hashlib
+from dataclasses import replace
 
 from diffnea.kernels.cuda import driver as cuda_driver
 from diffnea.kernels.cuda.driver import Device, Kernel
-from diffnea.kernels.cuda.source import REDUCE_WARPS, THREADS, Source, source
+from diffnea.kernels.cuda.loops import by_columns
+from diffnea.kernels.cuda.source import REDUCE_WARPS, THREADS, WARP, Source, source
 from diffnea.kernels.ir.layout import Layout
 from diffnea.kernels.ir.program import Program
 from diffnea.kernels.jax import cache, cpu, cuda_handler
@@ -28,9 +30,26 @@ def unavailable() -> str | None:
     return obstacle(cuda_driver.device, cuda_driver.nvrtc, llvm_machine.host, cuda_handler.interface)
 
 
-def target(program: Program, layout: Layout, dtype: str) -> str:
-    """The name under which XLA finds the program as a custom call: compiled, or taken from the cache, at first use."""
-    return _targets.of(program, (layout, dtype), lambda: _register(source(program, layout, dtype), _BITS[dtype]))
+def arranged(program: Program, layout: Layout) -> Layout:
+    """The layout in which the program's arrays should come: samples last where loops read and write them.
+
+    Where nothing varies there is one sample. Then all is that sample's own: what blocks share is computed in the
+    program's order and kept in memory, which takes longer to compile, and to compute.
+    """
+    if not any(layout.varying) and not any(layout.summed):
+        layout = replace(layout, varying=(True,) * len(layout.varying))
+    return by_columns(program, layout)
+
+
+def target(program: Program, layout: Layout, dtype: str, samples: int | None = None) -> str:
+    """The name under which XLA finds the program as a custom call: compiled, or taken from the cache, at first use.
+
+    With few samples blocks are small, so that each is on a multiprocessor of its own.
+    """
+    few = samples is not None and samples <= THREADS * cuda_driver.device().multiprocessors
+    threads = WARP if few else THREADS
+    how = layout, dtype, threads
+    return _targets.of(program, how, lambda: _register(source(program, layout, dtype, threads), _BITS[dtype]))
 
 
 def _register(written: Source, bits: int) -> str:
@@ -74,16 +93,16 @@ def _launch(name: str, written: Source, device: Device, kernel: Kernel) -> cuda_
         reduce=f"{name}_reduce",
         arguments=written.arguments,
         outputs=written.outputs,
-        threads=THREADS,
+        threads=written.threads,
         reduce_warps=REDUCE_WARPS,
-        most_blocks=device.multiprocessors * _resident(device, kernel, written.shared_bytes),
+        most_blocks=device.multiprocessors * _resident(device, kernel, written),
         shared_bytes=written.shared_bytes,
         summed=written.summed,
     )
 
 
-def _resident(device: Device, kernel: Kernel, shared_bytes: int) -> int:
+def _resident(device: Device, kernel: Kernel, written: Source) -> int:
     """How many blocks a multiprocessor holds at once; registers are given out 256 a warp, shared memory 1 KiB more."""
-    registers = -(-kernel.registers * 32 // 256) * 256 * THREADS // 32
-    by_shared = device.shared_bytes // (shared_bytes + 1024)
-    return max(min(device.threads // THREADS, device.registers // registers, by_shared), 1)
+    registers = -(-kernel.registers * WARP // 256) * 256 * written.threads // WARP
+    by_shared = device.shared_bytes // (written.shared_bytes + 1024)
+    return max(min(device.threads // written.threads, device.registers // registers, by_shared), 1)

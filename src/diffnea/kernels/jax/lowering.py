@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.interpreters import mlir
 
+from diffnea.kernels.ir.layout import Layout
 from diffnea.kernels.ir.program import IN_LOOP
 from diffnea.kernels.jax import cpu, cuda
 from diffnea.kernels.jax.garbage import without_pauses
@@ -52,17 +53,20 @@ def _spread_axes(result, axes: Axes, batch: tuple[int, ...], grouping: Grouping,
     return jnp.sum(full, missing) if missing else full
 
 
-def _target(backend: Any, function: Function, layout: Any) -> str | None:
-    """The name under which XLA finds the function's code; None if there can be none."""
+def _target(backend: Any, function: Function, layout: Layout, samples: int) -> tuple[str, Layout] | None:
+    """The name under which XLA finds the function's code, and its arrays' layout; None if there can be none."""
     dtype = str(function.arguments[0].dtype) if function.arguments else ""
     name = function.name if backend is cpu else None  # code for GPUs is found by its text alone
     found = cpu.recalled(name, layout, dtype) if name else None
     if found is not None:
-        return found
+        return found, layout
     program = program_of(function)
     if program is None:
         return None
-    return cpu.target(program, layout, dtype, name) if name else backend.target(program, layout, dtype)
+    if backend is cpu:
+        return cpu.target(program, layout, dtype, name), layout
+    layout = cuda.arranged(program, layout)
+    return cuda.target(program, layout, dtype, samples), layout
 
 
 def _summed_after(function: Function, given: tuple[Axes, ...]) -> tuple[Axes, ...]:
@@ -85,19 +89,23 @@ def _on(backend: Any, *operands, function: Function, batch: tuple[int, ...], tak
         missing = (tuple(k for k in range(len(b)) if b[k] and not a[k]) for a, b in zip(given, inside, strict=True))
         return [jnp.sum(result, axes) if axes else result for result, axes in zip(results, missing, strict=True)]
     summed = tuple(bool(axes) and not axes[-1] for axes in given)
-    layout = backend.Layout(varying=tuple(bool(axes) and axes[-1] for axes in taken), summed=summed)
-    with without_pauses():
-        target = _target(backend, function, layout)
-    if target is None:
-        return portable(*operands, function=function, batch=batch, taken=taken, given=given)
+    layout = Layout(varying=tuple(bool(axes) and axes[-1] for axes in taken), summed=summed)
     grouping = group(batch, (*taken, *given))
     outer, inner = grouping.sizes
-    shapes = [
-        jax.ShapeDtypeStruct((outer, 1 if summed else inner, int(np.prod(result.shape))), result.dtype)
-        for result, summed in zip(function.results, layout.summed, strict=True)
-    ]
+    with without_pauses():
+        found = _target(backend, function, layout, inner)
+    if found is None:
+        return portable(*operands, function=function, batch=batch, taken=taken, given=given)
+    target, layout = found
+    columns = layout.columns or (False,) * (len(taken) + len(given))
+    shapes = []
+    for result, summed, last in zip(function.results, layout.summed, columns[len(taken) :], strict=True):
+        rows, size = 1 if summed else inner, int(np.prod(result.shape))
+        shapes.append(jax.ShapeDtypeStruct((outer, size, rows) if last else (outer, rows, size), result.dtype))
     gathered = [_gather_axes(o, axes, batch, grouping) for o, axes in zip(operands, taken, strict=True)]
-    results = jax.ffi.ffi_call(target, shapes)(*gathered)
+    arranged = [jnp.swapaxes(o, 1, 2) if last else o for o, last in zip(gathered, columns, strict=False)]
+    results = jax.ffi.ffi_call(target, shapes)(*arranged)
+    results = [jnp.swapaxes(r, 1, 2) if last else r for r, last in zip(results, columns[len(taken) :], strict=True)]
     rows = zip(results, given, function.results, strict=True)
     return [_spread_axes(result, axes, batch, grouping, like.shape) for result, axes, like in rows]
 
