@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pinocchio
 import pytest
@@ -12,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.outside import simulate as outside  # noqa: E402
 from benchmarks.outside.families import FAMILIES, Piece, X  # noqa: E402
-from benchmarks.outside.fitting import Number, kind_of, load  # noqa: E402
+from benchmarks.outside.fitting import Number, kind_of, load, truth_like  # noqa: E402
 from benchmarks.outside.robots import (  # noqa: E402
     Friction,
     Machine,
@@ -23,6 +24,7 @@ from benchmarks.outside.robots import (  # noqa: E402
     without_dry_friction,
 )
 from benchmarks.outside.stepping import Plant  # noqa: E402
+from benchmarks.outside.wrong import setups  # noqa: E402
 
 MASS, STATIC, KINETIC = 2.0, 3.0, 2.0
 CONVERGED = 1e-7  # positions after a second, of half the step against the whole
@@ -139,3 +141,23 @@ def test_an_open_side_of_an_interval_holds():
     assert kind_of("actuator", "(viscous friction(j1) − 0.1·Stribeck velocity(j1)) / m(l1)") == "viscous"
     assert kind_of("actuator", "input delay(j1)") == "delay"
     assert kind_of("inertia", "m(l2)") == "inertial"
+    assert kind_of("actuator", "Coulomb friction(j1)") == "kinetic"
+
+
+def test_the_truth_of_a_fit_with_coulomb_friction_is_the_kinetic_one():
+    import diffnea as dn
+
+    experiment = outside.Experiment("planar2", 3, 0)
+    machine = outside.machine_of(experiment)
+    rubbing = dn.actuators.combine(dn.actuators.Viscous.of(np.ones(2)), dn.actuators.Coulomb.of(np.ones(2)))
+    truth = truth_like(dn.Model(load(machine), rubbing), experiment)
+    fast = truth.actuator.resistance(jnp.zeros(2), jnp.full(2, 50.0))
+    np.testing.assert_allclose(np.asarray(fast.dry), machine.friction.kinetic, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(fast.viscous), machine.friction.viscous, rtol=1e-5)
+
+
+def test_other_seeds_draw_other_machines_for_the_same_mistakes():
+    some, others = setups(), setups(300)
+    assert len(some) == len(others) and not {*some} & {*others}
+    assert {key.split("/")[0] for key in some} == {key.split("/")[0] for key in others}
+    assert others["degrees/rpr_300"][0].robot == 300

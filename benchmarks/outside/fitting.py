@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import diffnea as dn
 from benchmarks.outside.robots import Machine, urdf
 from benchmarks.outside.simulate import Experiment, Log, machine_of
 from diffnea import actuators
+from diffnea.identify.judge.windows import without_delay
+from diffnea.simulate.delay import delayed
 
 NO_FRICTION = 1e-12  # an actuator has no exact zero
 # Kinds of numbers, by how the formula of one that belongs to an actuator begins.
 OF_ACTUATORS = {
     "static": "static friction|f_s",
-    "kinetic": "kinetic friction|f_k",
+    "kinetic": "(kinetic|Coulomb) friction|f_k",
     "Stribeck velocity": "Stribeck velocity|v_s",
     "viscous": "viscous|damping",
     "delay": "(input )?delay",
@@ -87,6 +90,8 @@ def _part(part: Any, experiment: Experiment, machine: Machine) -> Any:
     friction, count = machine.friction, machine.count
     if isinstance(part, actuators.Viscous):
         return actuators.Viscous.of(friction.viscous)
+    if isinstance(part, actuators.Coulomb):  # what is left of dry friction at speed
+        return actuators.Coulomb.of(np.maximum(friction.kinetic, NO_FRICTION))
     if isinstance(part, actuators.Stribeck):
         dry = np.maximum(friction.static, NO_FRICTION), np.maximum(friction.kinetic, NO_FRICTION)
         return actuators.Stribeck.of(*dry, friction.viscous, 1 / friction.speed**2)
@@ -165,12 +170,17 @@ SLOW = 3.0  # Stribeck velocities; below these the sign of friction is not compa
 
 
 def rollout_error(model: Any, log: Log, rate: int) -> float:
-    """Root mean square over windows of 0.5 s of the error in spreads, from true states, each at most 3."""
+    """Root mean square over windows of 0.5 s of the error in spreads, from true states, each at most 3.
+
+    Commands of before a window arrive in it where the model has learned that they come late.
+    """
     steps = round(WINDOW * rate)
     starts = np.arange(rate // 2, len(log.time) - steps, steps)
-    u = np.stack([log.u[k : k + steps + 1] for k in starts])
+    prompt, late = without_delay(model)
+    arrived = log.u if late is None else np.asarray(delayed(jnp.asarray(log.u), *late))
+    u = np.stack([arrived[k : k + steps + 1] for k in starts])
     with np.errstate(all="ignore"):
-        run = dn.rollout(model, log.true_q[starts], log.true_qd[starts], u, dt=1 / rate)
+        run = dn.rollout(prompt, log.true_q[starts], log.true_qd[starts], u, dt=1 / rate)
     true = np.stack([log.true_q[k : k + steps + 1] for k in starts])
     off = (np.asarray(run.q) - true) / log.true_q.std(0)
     each = np.sqrt(np.mean(np.minimum(np.nan_to_num(np.abs(off), nan=MOST, posinf=MOST), MOST) ** 2, axis=(1, 2)))

@@ -24,7 +24,7 @@ from benchmarks.outside.robots import nominal
 from benchmarks.outside.simulate import Experiment, machine_of, simulate
 
 OFF = 0.15  # how far files are off; rotors are as in a data sheet, right
-ROBOT = 200  # seed of the first robot of each family
+ROBOT = 200  # seed of the first robot of each family, unless another is asked for
 RIGHT = 7  # robots of each family that are fitted without a mistake
 WRONG = ("planar2", "rpr", "tree4", "planar3")  # families that mistakes are made with
 # What a fit has found out about inputs and learned, and says: it predicts logs of the same recorder.
@@ -32,18 +32,18 @@ DELAY, GAIN = "chosen-delay", "chosen-gain"
 WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's
 
 
-def setups() -> dict[str, tuple[Experiment, Mistake]]:
-    """By key: right ones first, since the wrong ones are compared with them."""
+def setups(robot: int = ROBOT) -> dict[str, tuple[Experiment, Mistake]]:
+    """By key, of machines from this seed on: right ones first, since the wrong ones are compared with them."""
     found = {}
     for turn in range(RIGHT):
         for place, family in enumerate(FAMILIES):
             noise = "lo" if turn == 0 else ("hi", "lo")[(turn + place) % 2]
             friction = "viscous" if (turn + place) % 4 == 3 else "dry"
-            experiment = Experiment(family, ROBOT + turn, run=turn, noise=noise, friction=friction if turn else "dry")
-            found[f"right/{family}_{ROBOT + turn}"] = experiment, Mistake()
+            experiment = Experiment(family, robot + turn, run=turn, noise=noise, friction=friction if turn else "dry")
+            found[f"right/{family}_{robot + turn}"] = experiment, Mistake()
     for family in WRONG:
         for name, mistake in MISTAKES.items():
-            found[f"{name}/{family}_{ROBOT}"] = Experiment(family, ROBOT, run=0), mistake
+            found[f"{name}/{family}_{robot}"] = Experiment(family, robot, run=0), mistake
     return found
 
 
@@ -135,9 +135,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", help="words, of which a set-up's key has one, as degrees or right/rpr")
     parser.add_argument("--out", type=Path, default=Path("runs/wrong.jsonl"))
+    parser.add_argument("--robot", type=int, default=ROBOT, help="seed of the first robots: others for a fresh test")
     parser.add_argument("--table", action="store_true", help="only print what the file has")
     given = parser.parse_args()
-    every = setups()
+    every = setups(given.robot)
     for key in () if given.table else chosen(list(every), given.only):
         record = run_once(given.out, key, lambda key=key: run(*every[key]))
         said = record["error"] or f"{record['verdict']}, fresh error {record['rollout']}, forces {record['torque']}"
