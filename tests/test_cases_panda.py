@@ -51,15 +51,14 @@ def test_masses_that_the_file_has_right_stay(base, robot):
 
 
 def test_intervals_hold_what_is_true(base, robot):
-    """One in twenty may miss; measured torques were read at an unknown instant within a sample."""
+    """Measured torques were read at an unknown instant within a sample, and friction turns over before joints do."""
     with jax.enable_x64(True):
         rubbing = dn.actuators.combine(dn.actuators.Viscous.of(DAMPING), dn.actuators.Coulomb.of(DRY))
         truth = dn.Model(replace(robot, armature=jnp.asarray(ROTORS)), rubbing)
         true = np.array([each.of(truth) for each in base.identifiable])
     lower, upper = (np.array([getattr(each, side) for each in base.identifiable]) for side in ("lower", "upper"))
     missed = [each.formula for each, out in zip(base.identifiable, (true < lower) | (true > upper), strict=True) if out]
-    assert len(true) > 60 and len(missed) <= 5, missed  # nominally 3 or 4 of 75
-    assert not any("friction" in each for each in missed), missed
+    assert len(true) > 60 and not missed, missed  # they are not independent; five missed before, all of them inertias
     felt = [each for each in base.identifiable if each.formula.startswith("inertia felt")]
     assert len(felt) == 7 and all(each.upper - each.lower < 0.05 * each.value for each in felt)
 

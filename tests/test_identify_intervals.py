@@ -7,6 +7,7 @@ import numpy as np
 import diffnea as dn
 from diffnea.actuators.base import Role
 from diffnea.identify.determine.covariance import noise, uncertainty
+from diffnea.identify.determine.friction_jumps import without_friction_jumps
 from diffnea.identify.determine.regressor_noise import bias
 from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.problem.linearised import Linearised
@@ -122,3 +123,29 @@ def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_see
     stopped = dn.fit(ROBOT, recording, **asked, options=short)
     assert stopped.status == "stopped early" and "search-stopped" in stopped.verdict.codes
     assert fit.status == "converged" and "search-stopped" not in fit.verdict.codes
+
+
+def pushed(jump: float, often: int = 60) -> Linearised:
+    """`a x = y` with x = 1 or −1 in turn, where near each turn y is off by `jump` to the side of x."""
+    x = np.where(np.arange(600) // often % 2, 1.0, -1.0)
+    far = np.arange(600) % often >= 10
+    y = MASS * x - jump * x * ~far + 0.01 * np.random.default_rng(0).normal(size=600)
+    mass = float(x @ y / (x @ x))
+    places = np.zeros(600, int), np.arange(600), np.zeros(600, int)
+    found = Linearised(np.array([mass]), x[:, None], mass * x - y, *places, ("m",), lambda theta: theta, (), DT)
+    return replace(found, far=far)
+
+
+def test_rows_that_reversals_reach_move_no_interval():
+    found, step = pushed(0.3), np.eye(1)
+    clear, moved = without_friction_jumps(found, step)
+    assert found.theta[0] < MASS - 0.04  # by a sixth of the jump
+    np.testing.assert_allclose(found.theta - moved, MASS, atol=2e-3)
+    assert len(clear.residuals) == 500 and clear.far is not None and clear.far.all()
+
+
+def test_a_joint_that_always_turns_back_keeps_its_rows():
+    found = pushed(0.3, often=12)
+    clear, moved = without_friction_jumps(found, np.eye(1))
+    assert clear.residuals is found.residuals or len(clear.residuals) == 600
+    np.testing.assert_array_equal(moved, 0.0)

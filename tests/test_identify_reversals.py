@@ -51,6 +51,19 @@ def test_a_torque_is_left_out_near_its_own_joints_reversals_only():
     assert np.any(track.clear[:, 0] & ~track.clear[:, 1]) and np.any(track.clear[:, 1] & ~track.clear[:, 0])
 
 
+def test_rows_that_no_filter_reaches_are_twice_as_far_from_reversals():
+    (track,) = marked(recorded(0.2, 0.7), "torque").fitted
+    assert track.far is not None and track.clear is not None and track.terms is not None
+    reach = 1 / track.terms.wide + 1 / track.terms.bandwidth
+    qd = track.terms.qd[:, 1]
+    turns = np.flatnonzero(np.sign(qd[1:]) != np.sign(qd[:-1]))
+    away = np.abs(np.arange(len(qd))[:, None] - turns - 0.5).min(axis=1) * DT
+    assert not track.far[away < reach - 2 * DT, 1].any() and track.far[away > reach + 2 * DT, 1].all()
+    (rows,) = equations([track], 0, np.ones(2))
+    assert rows.far is not None and rows.far.shape == rows.weight.shape
+    assert 0 < np.sum(rows.far[:, 1] & (rows.weight[:, 1] > 0)) < np.sum(rows.weight[:, 1] > 0)
+
+
 def test_an_acceleration_is_left_out_near_any_joints_reversals():
     one, all_of_them = (marked(recorded(0.2, 0.7), loss).fitted[0].clear for loss in ("torque", "acceleration"))
     np.testing.assert_array_equal(all_of_them, np.repeat(one.all(axis=1)[:, None], 2, axis=1))

@@ -9,6 +9,7 @@ from diffnea.identify.determine.base_parameters import Echelon, echelon, unscale
 from diffnea.identify.determine.combinations import Estimate, Identifiability
 from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.determine.covariance import Noise, noise, uncertainty
+from diffnea.identify.determine.friction_jumps import without_friction_jumps
 from diffnea.identify.determine.friction_profile import profiles_of
 from diffnea.identify.determine.input_timing import timing
 from diffnea.identify.determine.quantities import Parts, quantities
@@ -128,7 +129,8 @@ def _estimate(
 ) -> tuple[Echelon, Estimate]:
     """The sums that are determined and their covariance; what is lost in their noise is left out of them."""
     own = tuple(view.structure.independent[i] for i in data.independent)
-    slopes = view.jacobian[:, list(data.independent)]
+    problem, near = without_friction_jumps(problem, view.steps[:, list(data.independent)])
+    slopes = problem.jacobian @ view.steps[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
     spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options, problem.alike)
     when = timing(problem, view.steps[:, list(data.independent)], found)
@@ -139,5 +141,5 @@ def _estimate(
     sums = data.rows @ view.structure.rows
     shares = np.abs(sums) * view.coordinates.scales
     sums = np.where(shares < _SILENT * shares.max(axis=1, keepdims=True, initial=0.0), 0.0, sums)
-    moved = bias(problem, view.steps[:, list(data.independent)], NOISE_PAIRS) + when.bias
+    moved = bias(problem, view.steps[:, list(data.independent)], NOISE_PAIRS) + when.bias + near
     return data, Estimate(view.coordinates.scales, view.coordinates.inverse, sums, own, spread, options.leak, moved)

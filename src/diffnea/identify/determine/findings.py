@@ -65,10 +65,12 @@ def linearised(
             np.asarray(x[0]) for x in linear_rows(form, jnp.asarray(theta)[None], leaves, batch, low_pass)
         )
         row, joint = np.nonzero(rows.weight[: len(residual)])
-        parts.append((residual[row, joint], jacobian[row, joint], joint, rows.sample[row], rows.segment[row] + before))
+        places = joint, rows.sample[row], rows.segment[row] + before
+        far = np.ones(len(row), bool) if rows.far is None else rows.far[row, joint]
+        parts.append((residual[row, joint], jacobian[row, joint], *places, far))
         counts.append(len(residual))
         before += int(rows.segment[-1]) + 1
-    residual, jacobian, joint, sample, segment = map(np.concatenate, zip(*parts, strict=True))
+    residual, jacobian, joint, sample, segment, far = map(np.concatenate, zip(*parts, strict=True))
     model = free.model(jnp.asarray(theta))
     effect = TorqueEffect(model, form.loss, tuple(data), tuple(counts)) if isinstance(model, Model) else None
     return Linearised(
@@ -85,6 +87,7 @@ def linearised(
         zeros=_zeros(free),
         curve=curve_places(free),
         motion=Motion.of(data),
+        far=far,
         torques=_torques(free, data, theta, form.loss) if effect is not None else None,
         effect=effect,
         untimed=measured and not any(each.part == "Delay" for each in free.parameters),

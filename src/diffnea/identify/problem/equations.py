@@ -90,7 +90,8 @@ def _filtered(tracks: list[Track], bandwidth: float, late: int, weight: Float[np
         return rows.at_centre(np.concatenate(parts)).astype(float)
 
     crowded = np.any([track.crowded for track in tracks if track.crowded is not None], axis=0)
-    return replace(rows.weighted(at_rows("clear")), own=rows.weight * at_rows("own"), crowded=crowded)
+    own, far = rows.weight * at_rows("own"), at_rows("far") > 0
+    return replace(rows.weighted(at_rows("clear")), own=own, far=far, crowded=crowded)
 
 
 def _mean_around(way: Float[np.ndarray, "time m"], count: int) -> Float[np.ndarray, "time m"]:

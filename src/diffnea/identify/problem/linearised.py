@@ -1,7 +1,7 @@
 """Linearised: a fitted problem at its solution, everything that an analysis of what the data determine needs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
@@ -61,10 +61,22 @@ class Linearised:
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
     curve: Mapping[Role, Int[np.ndarray, " n"]] = field(default_factory=dict)  # and those of their Stribeck curves
     motion: Motion | None = None
+    far: Bool[np.ndarray, " rows"] | None = None  # rows whose filter does not reach to a reversal; None: not known
     untimed: bool = False  # inputs were measured at some instant within a sample, and no delay is learned
     redrawn: Callable[[Callable[[Rows], Rows]], "Linearised"] | None = None  # the same with other data
     torques: Callable[[], "Linearised"] | None = None  # the torque equations of the same data, if this has others
     effect: TorqueEffect | None = None  # the data behind it, where torques can be tried on them
+
+    def only(self, kept: Bool[np.ndarray, " rows"]) -> "Linearised":
+        """The same with some of the rows."""
+        names = ("jacobian", "residuals", "joint", "sample", "segment")
+        redrawn = self.redrawn
+        return replace(
+            self,
+            **{name: getattr(self, name)[kept] for name in names},
+            far=None if self.far is None else self.far[kept],
+            redrawn=None if redrawn is None else lambda change: redrawn(change).only(kept),
+        )
 
     @property
     def equations(self) -> "Linearised":

@@ -17,6 +17,10 @@ from diffnea.identify.problem.tracks import Split, Track, position_noise
 from diffnea.models import Model
 from diffnea.robot import Robot
 
+# What the comparison filter sees to either side, in periods of its corner: LENGTH of `rows.py` by 4π, side lobes
+# included.
+FILTER_REACH = 1.0
+
 
 @dataclass(frozen=True)
 class _Events:
@@ -25,6 +29,7 @@ class _Events:
     dry: Bool[np.ndarray, "time n"]
     limit: Bool[np.ndarray, "time n"]
     width: float  # s, to either side of a reversal
+    reach: float = 0.0  # s, of all that filters see
 
 
 def without_reversals(parts: Split, model: Model, loss: str, unknowns: int, options: ProblemOptions) -> Split:
@@ -43,10 +48,17 @@ def without_reversals(parts: Split, model: Model, loss: str, unknowns: int, opti
     marked = {}
     for name in ("train", "validation", "fitted"):
         tracks = getattr(parts, name)
-        margins = [_margin(track, _events(track, model, options), believed) for track in tracks]
+        found = [_events(track, model, options) for track in tracks]
+        margins = [_margin(track, each, believed) for track, each in zip(tracks, found, strict=True)]
         marked[name] = tuple(
-            replace(track, clear=_mixed(each, mixed) >= used, own=each >= alone, crowded=alone < 1)
-            for track, each in zip(tracks, margins, strict=True)
+            replace(
+                track,
+                clear=_mixed(each, mixed) >= used,
+                own=each >= alone,
+                far=_mixed(_margin(track, _far(events), believed), mixed) >= 1,
+                crowded=alone < 1,
+            )
+            for track, each, events in zip(tracks, margins, found, strict=True)
         )
     short = _reversal_notes(model.robot, _mixed(margin, mixed), used, mixed)
     return replace(parts, **marked, said=(*parts.said, *_limit_notes(model.robot, touched, believed), *short))
@@ -70,8 +82,13 @@ def _events(track: Track, model: Model, options: ProblemOptions) -> _Events:
         return _Events(np.zeros((len(track), n), bool), limit, 0.0)
     turns = np.concatenate([np.eye(n), np.array(model.actuator.turning, float).reshape(-1, n)])
     turns = turns[_dry(model)]
-    width = options.reversal_width * (1 / little.wide + 1 / little.bandwidth)
-    return _Events(_reversals(track, turns, options) @ (turns != 0), limit, width)
+    period = 1 / little.wide + 1 / little.bandwidth
+    reversals = _reversals(track, turns, options) @ (turns != 0)
+    return _Events(reversals, limit, options.reversal_width * period, FILTER_REACH * period)
+
+
+def _far(events: _Events) -> _Events:
+    return replace(events, width=max(events.width, events.reach))
 
 
 def _dry(model: Model) -> Bool[np.ndarray, " m"]:

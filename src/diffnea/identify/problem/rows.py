@@ -83,6 +83,7 @@ class Rows:
     segment: Int[np.ndarray, " row"]  # which recording
     dt: float | None  # time between rows
     own: Float[np.ndarray, "row n"] | None = None  # weights of torque equations, clear of each joint's own reversals
+    far: Bool[np.ndarray, "row n"] | None = None  # rows whose filter does not reach to a reversal
     crowded: Bool[np.ndarray, " n"] | None = None  # joints whose rows near reversals had to stay
     noise: Float[np.ndarray, " n"] | None = None  # of positions as they were read, its standard deviation
     density: float = 0.0  # of that noise in a sample of the batch: the share of its variance that smoothing could pass

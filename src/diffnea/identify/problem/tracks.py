@@ -35,6 +35,7 @@ class Track:
     held: bool = False  # whether commands are held between samples; else they are of the same instant as the rest
     clear: Bool[np.ndarray, "time n"] | None = None  # of reversals, stops and limits, as the loss needs it; None: all
     own: Bool[np.ndarray, "time n"] | None = None  # the same of each joint's own alone
+    far: Bool[np.ndarray, "time n"] | None = None  # so far from them that no filter reaches there
     crowded: Bool[np.ndarray, " n"] | None = None  # joints that turn back so often that rows near reversals had to stay
     before: tuple[np.ndarray, np.ndarray] | None = None  # positions and commands ahead, where derivatives are not known
 
@@ -45,7 +46,7 @@ class Track:
         """Some of its samples."""
         arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
         little = None if self.terms is None else self.terms.take(rows)
-        some = {key: getattr(self, key) for key in ("way", "clear", "own")}
+        some = {key: getattr(self, key) for key in ("way", "clear", "own", "far")}
         arrays |= {key: array[rows] for key, array in some.items() if array is not None}
         before = self.before if isinstance(rows, slice) and not rows.start else None
         return replace(self, **arrays, terms=little, before=before)
