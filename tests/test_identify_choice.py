@@ -131,9 +131,11 @@ def test_measured_inputs_are_told_from_held_ones(robot):
         held = [each.replace(u=np.concatenate([(each.u[:-1] + each.u[1:]) / 2, each.u[-1:]])) for each in measured]
         assert chosen(robot, measured).measured and not chosen(robot, held).measured
         parts = at_instants(split(measured, measured[:1], robot.joint_names, 2, 0))
-        wanted = split(held, held[:1], robot.joint_names, 2, 0)
-    inner = slice(50, -50)
-    np.testing.assert_allclose(parts.fitted[0].terms.u[inner], wanted.fitted[0].terms.u[inner], atol=1e-6)
+        said = [dn.recordings.as_held(each) for each in measured]
+        wanted, drooping = (split(each, each[:1], robot.joint_names, 2, 0) for each in (said, held))
+    seen, right, means = (each.fitted[0].terms.u[50:-50] for each in (parts, wanted, drooping))
+    lost, before = (abs(np.vdot(right, each) / np.vdot(right, right) - 1) for each in (seen, means))
+    assert lost < 0.2 * before and np.std(seen - right) < 2e-3  # means of two samples are a low-pass, which is undone
 
 
 def test_recordings_of_nearly_one_rate_are_filtered_together_and_all_alike(robot):

@@ -2,22 +2,29 @@
 
 from dataclasses import replace
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 import diffnea as dn
 from diffnea.actuators.base import Role
 from diffnea.identify.determine.covariance import noise, uncertainty
+from diffnea.identify.determine.findings import linearised
+from diffnea.identify.determine.friction_curves import FrictionProfile
 from diffnea.identify.determine.friction_jumps import without_friction_jumps
+from diffnea.identify.determine.input_timing import with_timing
 from diffnea.identify.determine.regressor_noise import bias
 from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.problem.linearised import Linearised
-from diffnea.identify.problem.rows import Batch, Rows, filtered, taps_of
+from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of
+from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.torque_effect import TorqueEffect
+from diffnea.identify.problem.unknowns import unknowns
 from diffnea.recordings.smoothing import derivatives
 
 ROBOT = dn.systems.furuta().robot
 ANY = dn.Model(ROBOT, dn.actuators.Ideal(2))
-MASS, DT, WIDE, NOISE = 2.0, 0.004, 25.0, 2e-3
+MASS, DT, WIDE, NOISE, VISCOUS = 2.0, 0.004, 25.0, 2e-3, 3e-4
 
 
 def slide(seed: int) -> Linearised:
@@ -149,3 +156,36 @@ def test_a_joint_that_always_turns_back_keeps_its_rows():
     clear, moved = without_friction_jumps(found, np.eye(1))
     assert clear.residuals is found.residuals or len(clear.residuals) == 600
     np.testing.assert_array_equal(moved, 0.0)
+
+
+def driven_arm(late: float) -> tuple[Linearised, FrictionProfile]:
+    """Torques of a Furuta pendulum with Stribeck friction, read by a share of a sample late; a profile at the truth."""
+    time, rate = np.arange(0, 6, DT), 2 * np.pi * np.array([0.7, 1.1])
+    q, qd, qdd = (np.sin(rate * time[:, None] + k * np.pi / 2) * rate**k for k in range(3))
+    friction = dn.actuators.Stribeck.of(0.02, 0.02, VISCOUS, 25.0, num_joints=2)
+    truth = dn.Model(ROBOT, friction)
+    way = np.sign(qd)
+    tau = torques(truth, q, qd, qdd, 0 * q, way).left
+    u = tau - late * np.gradient(tau, axis=0) + 1e-4 * np.random.default_rng(0).normal(size=q.shape)
+    free = unknowns(ROBOT, ("actuator",), friction, jax.random.key(0))
+    rows = plain(Batch(q, qd, qdd, u[:, None], np.ones_like(q), way), [len(q)], DT)
+    found = linearised(free, [rows], np.asarray(free.start), "torque", True)
+    moved = np.linalg.lstsq(found.jacobian, -found.residuals, rcond=None)[0]
+    found = linearised(free, [rows], found.theta + moved, "torque", True)
+    fitted = {each.role: float(each.values[0]) for each in found.unpack(jnp.asarray(found.theta)).actuator.physical()}
+    ends = {role: (0.995 * value, 1.005 * value) for role, value in fitted.items()}
+    return found, FrictionProfile(0, ends | {Role.STATIC: (fitted[Role.STATIC], np.inf)}, fitted, 0.0, 1.0, 32)
+
+
+def test_profiles_of_friction_know_that_torques_were_read_at_some_instant():
+    """Viscous friction is off by what a third of a sample does to it: its interval is moved to where it should be."""
+    found, profile = driven_arm(0.33)
+    told = noise(found.residuals, found.joint, found.sample, found.segment, 8, True)
+    (after,) = with_timing([profile], found, told)
+    lower, upper = after.intervals[Role.VISCOUS]
+    before = profile.intervals[Role.VISCOUS]
+    assert not before[0] <= VISCOUS <= before[1]
+    assert lower <= VISCOUS <= upper and upper - lower < 0.2 * VISCOUS
+    assert after.intervals[Role.STATIC][1] == np.inf
+    assert after.intervals[Role.STRIBECK_VELOCITY] == profile.intervals[Role.STRIBECK_VELOCITY]
+    assert with_timing([profile], replace(found, untimed=False), told) == [profile]

@@ -203,4 +203,4 @@ class Estimator:
         posed, weight = plan._posed(free, parts, free.model(jnp.asarray(theta)))
         found = multistart.by_least_squares(replace(plan._task(free, posed, weight), starts=theta[None]))
         found = plan._restarted(free, found) if found.finite else replace(found, theta=theta)
-        return linearised(free, found.rows, found.theta, "torque")
+        return linearised(free, found.rows, found.theta, "torque", self.measured)

@@ -88,7 +88,7 @@ def linearised(
         curve=curve_places(free),
         motion=Motion.of(data),
         far=far,
-        torques=_torques(free, data, theta, form.loss) if effect is not None else None,
+        torques=_torques(free, data, theta, form.loss, measured) if effect is not None else None,
         effect=effect,
         untimed=measured and not any(each.part == "Delay" for each in free.parameters),
         redrawn=lambda change: linearised(free, list(map(change, data)), theta, loss),
@@ -103,14 +103,14 @@ def with_motion(
 
 
 def _torques(
-    free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str
+    free: Unknowns, data: Sequence[Rows], theta: Float[np.ndarray, " p"], loss: str, measured: bool
 ) -> Callable[[], Linearised] | None:
     """The torque equations of data that were fitted by accelerations, where rows were left out."""
     rows = [each.as_torques for each in data]
     known = [each for each in rows if each is not None]
     if loss == "torque" or len(known) < len(rows):
         return None
-    return lambda: linearised(free, known, theta, "torque")
+    return lambda: linearised(free, known, theta, "torque", measured)
 
 
 def _zeros(free: Unknowns) -> dict[int, int]:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from diffnea.actuators.base import Role
 from diffnea.identify.determine.covariance import NORMAL_QUANTILE, Noise, noise, uncertainty
 from diffnea.identify.determine.friction_curves import INDEPENDENT, Curves, FrictionProfile
+from diffnea.identify.determine.input_timing import with_timing
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.torque_effect import TorqueEffect
 
@@ -46,7 +47,8 @@ def profiles_of(problem: Linearised) -> list[FrictionProfile]:
     fitted = {each.role: np.asarray(each.values, float) for each in actuator.physical() if each.role in CURVE_ROLES}
     where = equations.residuals, equations.joint, equations.sample, equations.segment
     found = noise(*where, equations.jacobian.shape[1], equations.dt is not None)
-    return friction_profiles(equations, equations.effect, equations.jacobian[:, ~own], fitted, joints, found)
+    profiles = friction_profiles(equations, equations.effect, equations.jacobian[:, ~own], fitted, joints, found)
+    return with_timing(profiles, equations, found)
 
 
 def friction_profiles(

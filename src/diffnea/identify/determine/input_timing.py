@@ -6,18 +6,26 @@ they tell. It is one more unknown: even within half a sample to either side befo
 can take up of it. Intervals are moved by what it has done to the estimates, and widened by what is not known of it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
-from diffnea.identify.determine.covariance import Noise, Uncertainty
+from diffnea.actuators.base import Role
+from diffnea.identify.determine.covariance import NORMAL_QUANTILE, Noise, Uncertainty
+from diffnea.identify.determine.friction_curves import FrictionProfile
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.models import Model
 
+# What the instant moves of a friction curve, and with what: a peak rests on few moments of the motion and tells nothing
+# of the instant, so that it goes where kinetic friction does.
+_MOVES = {Role.KINETIC: Role.KINETIC, Role.STATIC: Role.KINETIC, Role.VISCOUS: Role.VISCOUS}
 # One over the variance of a number that is even over one sample.
 _EVEN = 12.0
 
@@ -54,6 +62,33 @@ def timing(problem: Linearised, steps: Float[np.ndarray, "p r"], noise: Noise) -
     precision = _EVEN + told * float(left @ left)
     late = -told * float(left @ problem.residuals) / precision
     return Timing(-late * moved, np.outer(moved, moved) / precision)
+
+
+def with_timing(found: Sequence[FrictionProfile], problem: Linearised, noise: Noise) -> list[FrictionProfile]:
+    """Profiles of friction, moved and widened likewise; ends that are open stay so."""
+    if not found or not problem.untimed:
+        return list(found)
+    when = timing(problem, np.eye(len(problem.theta)), noise)
+    slopes = jax.jacobian(lambda theta: _forces(problem.unpack(theta)))(jnp.asarray(problem.theta))
+    changed = []
+    for each in found:
+        rows = zip(_MOVES, np.asarray(slopes)[:, each.joint], strict=True)
+        ends = {role: _widened(each, role, row, when) for role, row in rows}
+        changed.append(replace(each, intervals=each.intervals | ends))
+    return changed
+
+
+def _forces(model: Model) -> Float[Array, "3 n"]:
+    found = {each.role: each.values for each in model.actuator.physical()}
+    return jnp.stack([found[role] for role in _MOVES.values()])
+
+
+def _widened(found: FrictionProfile, role: Role, slopes: Float[np.ndarray, " p"], when: Timing) -> tuple[float, float]:
+    value, (lower, upper) = found.best[role], found.intervals[role]
+    centre = value - float(slopes @ when.bias)
+    more = NORMAL_QUANTILE * float(np.sqrt(max(slopes @ when.covariance @ slopes, 0.0)))
+    below, above = (float(np.hypot(max(half, 0.0), more)) for half in (value - lower, upper - value))
+    return max(0.0, centre - below), max(0.0, centre + above)
 
 
 def _later(model: Model, rows: Rows) -> Rows:

@@ -135,9 +135,15 @@ def at_instants(parts: Split) -> Split:
     def means(u: Float[np.ndarray, "time n"]) -> Float[np.ndarray, "time n"]:
         return np.concatenate([(u[:-1] + u[1:]) / 2, u[-1:]])
 
+    def as_read(u: Float[np.ndarray, "time n"]) -> Float[np.ndarray, "time n"]:
+        """Terms have inputs as if held, `sinc(ω/2)`; with `cos(ω/2)` of means that is 1 − ω²/6, which is undone."""
+        found = means(u)
+        found[1:-1] -= np.diff(found, 2, axis=0) / 6
+        return found
+
     def moved(track: Track) -> Track:
         little = track.terms
-        return track if little is None else replace(track, u=means(track.u), terms=replace(little, u=means(little.u)))
+        return track if little is None else replace(track, u=means(track.u), terms=replace(little, u=as_read(little.u)))
 
     names = ("train", "validation", "fitted", "test")
     return replace(parts, **{name: tuple(map(moved, getattr(parts, name))) for name in names})
