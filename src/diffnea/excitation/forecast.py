@@ -74,6 +74,7 @@ def foretold(
     with double_precision(), np.errstate(all="ignore"):
         parts = split(data, None, robot.joint_names, robot.num_joints, seed)
         choice = chosen_of(robot, parts, learn, actuator, loss)
+        choice = replace(choice, notes=(*parts.sampled, *choice.notes))
         some = None if links is None else tuple(links)
         free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), some, known=choice.known)
         # By the linear theory a trajectory tells what its accelerations do.

@@ -11,6 +11,8 @@ SENTENCES: dict[str, str] = {
     "data": "{subject}: {said}",
     "locked": "held still: {said}",
     "kept-back": "kept back: {said}",
+    "stretches": "{kept} of {total} samples are used, {share:.0%}: {count} stretches spread evenly over the recordings",
+    "drawn": "{kept} of {total} samples are used, drawn at random",
     "rows-at-limit": 'joint "{subject}" is at its limit for {share:.2%} of the samples: they are left out',
     "limits-not-believed": 'joint "{subject}" is at or beyond its limits for {share:.0%} of the samples: the limits of '
     "the robot file are not its own",

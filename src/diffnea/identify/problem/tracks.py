@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ProblemOptions
+from diffnea.identify.problem.long_recordings import shortened
 from diffnea.identify.problem.noise import white_noise
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.terms import Terms, terms
@@ -87,6 +88,7 @@ class Split:
     slip: tuple[float, ...] | None = None  # how far joints and coupled motors give before they slip, where that counts
     hold: float | None = None  # the share of friction that a long rest leaves
     said: tuple[Note, ...] = ()  # on rows that are left out
+    sampled: tuple[Note, ...] = ()  # on which samples of too many are here; among the notes, too
 
     @property
     def timed(self) -> bool:
@@ -115,18 +117,19 @@ def split(
 
     Kept back are the last quarter of the recordings, or of a single one; of Samples a fifth, drawn by the seed.
     """
-    given = _in_order(as_list(data), joint_names, num_joints)
+    given, shorter = shortened(_in_order(as_list(data), joint_names, num_joints), seed)
     tracks, notes = _tracks(given)
     if test is None:
         fitted, kept, words = _keep_back(tracks, seed, options)
     else:
-        (kept, more), fitted = _tracks(_in_order(as_list(test), joint_names, num_joints)), tracks
+        others, less = shortened(_in_order(as_list(test), joint_names, num_joints), seed)
+        (kept, more), fitted, shorter = _tracks(others), tracks, shorter + less
         notes, words = notes + more, f"{len(kept)} recordings given as test"
         if (kept[0].dt is None) != (tracks[0].dt is None):
             raise RecordingError("fit: test and training data differ in kind; give recordings, or Samples, for both")
     train, validation = _divide(fitted, options.validation, seed + 1)
     parts = tuple(train), tuple(validation), tuple(fitted), tuple(kept)
-    return Split(*parts, tuple(dict.fromkeys(notes)), words)
+    return Split(*parts, tuple(dict.fromkeys([*shorter, *notes])), words, sampled=tuple(shorter))
 
 
 def at_instants(parts: Split) -> Split:
@@ -206,7 +209,8 @@ def _keep_back(tracks: list[Track], seed: int, options: ProblemOptions) -> tuple
     names = list(dict.fromkeys(track.name for track in tracks))
     if len(names) == 1:
         fitted, kept = _divide(tracks, options.held_back, seed)
-        return fitted, kept, f"the last {options.held_back:.0%} of {names[0]}"
+        each = f"each of {len(tracks)} stretches of " if len(tracks) > 1 else ""
+        return fitted, kept, f"the last {options.held_back:.0%} of {each}{names[0]}"
     last = names[-max(1, round(options.held_back * len(names))) :]
     fitted = [track for track in tracks if track.name not in last]
     kept = [track for track in tracks if track.name in last]
