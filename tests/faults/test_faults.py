@@ -1,6 +1,7 @@
 """Pipes, signals and disks that fail: each ends in a code and at most one line, and leaves nothing half done."""
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_benchmark import work
 
@@ -83,6 +85,50 @@ def test_signals_end_it_and_let_go_of_the_folder(tmp_path, signals, code):
             time.sleep(0.05)
         assert process.wait(60) == code and process.stderr.read() == b""
     assert list(folder.iterdir()) == []
+
+
+# Gets Ctrl-C when a package begins to be imported.
+SOON = """
+import os, signal, sys
+from diffnea.cli import main
+
+class Impatient:
+    def find_spec(self, name, path=None, target=None):
+        if name == {package!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Impatient())
+sys.exit(main(["simulate", "cartpole", "--out", {out!r}]))
+"""
+
+
+@pytest.mark.parametrize("package", ["tyro", "jax"])
+def test_ctrl_c_in_the_first_second_ends_it_without_a_word(tmp_path, package):
+    with start(SOON.format(package=package, out=str(tmp_path / "swing.csv"))) as process:
+        assert process.wait(60) == 130 and process.stderr.read() == b""
+    assert list(tmp_path.iterdir()) == []
+
+
+def hungry_work(cell):
+    """Asks for more memory than the system gives."""
+    if cell.model == "ff-nn":
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (2**33, hard))
+        try:
+            np.zeros(2**31)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+    return work(cell)
+
+
+@pytest.mark.slow
+def test_a_worker_without_memory_costs_its_cell_and_can_be_tried_again(tmp_path):
+    chosen = benchmark.cells(models=("nea", "ff-nn"), systems=("cartpole",), datasets=("uniform",))
+    done = benchmark.run(chosen, tmp_path, workers=2, work=hungry_work)
+    assert [failed.cell.model for failed in done.failures] == ["ff-nn"]
+    assert "the worker process died" in str(done.failures[0].error)
+    again = benchmark.run(chosen, tmp_path, workers=1, work=work, retry=True)
+    assert again.ran == 1 and not again.failures and len(records.read_all(tmp_path)) == 2
 
 
 def test_a_folder_that_is_removed_meanwhile_is_made_again_and_the_rest_can_be_resumed(tmp_path):
