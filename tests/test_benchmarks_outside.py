@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.outside import simulate as outside  # noqa: E402
+from benchmarks.outside.coverage import LOSSES, case, losses_of  # noqa: E402
 from benchmarks.outside.families import FAMILIES, Piece, X  # noqa: E402
 from benchmarks.outside.fitting import Number, kind_of, load, truth_like  # noqa: E402
 from benchmarks.outside.robots import (  # noqa: E402
@@ -161,3 +162,9 @@ def test_other_seeds_draw_other_machines_for_the_same_mistakes():
     assert len(some) == len(others) and not {*some} & {*others}
     assert {key.split("/")[0] for key in some} == {key.split("/")[0] for key in others}
     assert others["degrees/rpr_300"][0].robot == 300
+
+
+def test_sets_with_an_unknown_gain_are_not_fitted_to_torques():
+    with_gain, without = case(7), case(8)
+    assert "gain" in with_gain.actuator and losses_of(with_gain, LOSSES) == ["acceleration", "trajectory"]
+    assert losses_of(without, LOSSES) == list(LOSSES)

@@ -8,7 +8,7 @@ import numpy as np
 
 import diffnea as dn
 from diffnea.actuators.base import Role
-from diffnea.identify.determine.covariance import noise, uncertainty
+from diffnea.identify.determine.covariance import NORMAL_QUANTILE, Uncertainty, noise, uncertainty
 from diffnea.identify.determine.findings import linearised
 from diffnea.identify.determine.friction_curves import FrictionProfile
 from diffnea.identify.determine.friction_jumps import without_friction_jumps
@@ -189,3 +189,10 @@ def test_profiles_of_friction_know_that_torques_were_read_at_some_instant():
     assert after.intervals[Role.STATIC][1] == np.inf
     assert after.intervals[Role.STRIBECK_VELOCITY] == profile.intervals[Role.STRIBECK_VELOCITY]
     assert with_timing([profile], replace(found, untimed=False), told) == [profile]
+
+
+def test_only_what_rests_on_few_cosines_has_students_quantile():
+    few = Uncertainty(np.eye(1), 4 * np.eye(1), 4.0, np.eye(1))
+    np.testing.assert_allclose(few.quantile() * few.std(np.eye(1)), 2 * NORMAL_QUANTILE)
+    many = replace(few, stationary=0.1 * np.eye(1))
+    np.testing.assert_allclose(many.quantile() * many.std(np.eye(1)), many.quantile())

@@ -49,8 +49,11 @@ class Uncertainty:
     root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
 
     def std(self, weights: Float[np.ndarray, "*k r"]) -> Float[np.ndarray, "*k"]:
-        """The standard deviation of weighted sums of the estimates: the larger of the two."""
-        several = self.covariance, self.stationary
+        """The standard deviation of weighted sums of the estimates, for Student's quantile: the larger of the two.
+
+        That of stationary noise rests on all residuals, not on a few cosines: its quantile is a normal variable's.
+        """
+        several = self.covariance, self.stationary * (NORMAL_QUANTILE / self.quantile()) ** 2
         found = [np.einsum("...i,ij,...j->...", weights, each, weights) for each in several]
         return np.asarray(np.sqrt(np.max(found, axis=0)))
 
