@@ -1,5 +1,6 @@
 """`fit`: exact recovery, verdicts that are never dressed up, held-out data, files and messages."""
 
+import json
 from dataclasses import replace
 from importlib.metadata import files
 
@@ -272,6 +273,21 @@ def test_files_give_the_same_bits(fitted, recordings, tmp_path):
     }
     again.save(tmp_path / "twice")
     assert (tmp_path / "twice" / "fit.json").read_bytes() == (tmp_path / "out" / "fit.json").read_bytes()
+
+
+def test_folders_older_than_some_fields_of_a_robot_are_read(fitted, tmp_path):
+    fitted.save(tmp_path)
+    content = json.loads((tmp_path / "fit.json").read_text())
+    fields = content["model"]["fields"]["robot"]["fields"]
+    for name in ("couplings", "springs", "tendons", "lift", "loops"):
+        assert fields.pop(name, 0) is None
+    (tmp_path / "fit.json").write_text(json.dumps(content))
+    again = load_fit(tmp_path)
+    assert again.robot.springs is None and again.robot.joint_names == fitted.robot.joint_names
+    del fields["armature"]  # without a default: the folder is damaged
+    (tmp_path / "fit.json").write_text(json.dumps(content))
+    with pytest.raises(FitFileError, match='part "Robot" has fields'):
+        load_fit(tmp_path)
 
 
 def test_files_that_are_no_fit_are_refused_in_one_line(fitted, tmp_path):

@@ -14,8 +14,8 @@ from diffnea.errors import DiffneaError
 from diffnea.files import Json
 from diffnea.identify.determine.findings import knowledge
 from diffnea.identify.floating.choice import FRICTION_TRIED, Chosen, choose
-from diffnea.identify.floating.columns import BASE, BASE_ROWS, columns, sizes
-from diffnea.identify.floating.contacts import Feet, check_feet, prepared, projected
+from diffnea.identify.floating.columns import BASE, BASE_ROWS, IMU_ERRORS, Beside, columns, given_numbers, sizes
+from diffnea.identify.floating.contacts import Feet, balls, check_feet, prepared, projected, with_feet
 from diffnea.identify.floating.equations import LinearEquations
 from diffnea.identify.floating.judging import assess, torque_rows
 from diffnea.identify.floating.noise import with_noise
@@ -59,7 +59,7 @@ class FloatingPlan:
         if count < LEAST_ROWS * free.size:
             raise RecordingError(f"fit: {count} equations for {free.size} numbers; record longer")
         with stage("searching"):
-            equations = LinearEquations(free, _has_imu(parts))
+            equations = LinearEquations(free, plan._beside(parts))
             solved = solve(equations, rows, scale[BASE:], plan.request.options.solve)
         with stage("judging"):
             return plan._fit(parts, solved, test, (*guessed, *chosen.notes), known=not guessed)
@@ -93,11 +93,14 @@ class FloatingPlan:
             raise RecordingError(f"fit: recordings are too short to compare equations up to {band:.3g} Hz")
         return with_noise(found[0], parts.fitted, table, band), found[1]
 
+    def _beside(self, parts: Parts) -> Beside:
+        return with_feet(Beside.of(_has_imu(parts)), self.request.feet)
+
     def _chosen(self, rows: tuple[LinearRows, ...], parts: Parts) -> Chosen:
         asked = self.request.actuator
         if asked == "auto":
             with stage("choosing friction"):
-                return choose(self.robot, rows, _has_imu(parts), self.request.options.solve)
+                return choose(self.robot, rows, self._beside(parts), self.request.options.solve)
         return Chosen(str(asked), False, ())
 
     def _unknowns(self, chosen: Chosen) -> Unknowns:
@@ -127,7 +130,13 @@ class FloatingPlan:
             verdict=verdict,
             loss=found.loss,
             history=found.history,
-            notes=(*parts.notes, note("kept-back", said=parts.kept_back), *said, *_sensor(solved), _trust(solved)),
+            notes=(
+                *parts.notes,
+                note("kept-back", said=parts.kept_back),
+                *said,
+                *_beside(solved, parts, asked.feet),
+                _trust(solved),
+            ),
             config=_config(asked, free, parts),
             consistent=model,
             knowledge=partial(knowledge, before, model, free.learned, partial(linearised, solved, parts.fitted)),
@@ -137,7 +146,8 @@ class FloatingPlan:
 
 
 def _scaled(robot: Robot, scale: Float[np.ndarray, " v"], imu: bool, feet: Feet, stretch: Stretch) -> np.ndarray:
-    return projected(columns(robot, stretch, imu) / scale[:, None], robot, stretch, feet, scale)
+    table, given = columns(robot, stretch, imu) / scale[:, None], given_numbers(robot, imu)
+    return projected(table, robot, stretch, feet, scale, given)
 
 
 def _has_imu(parts: Parts) -> bool:
@@ -155,13 +165,17 @@ def _trust(solved: Solved) -> Note:
     return note("file-trust", least=float(least), most=float(most))
 
 
-def _sensor(solved: Solved) -> tuple[Note, ...]:
-    """What was found of an inertial sensor's bias and mounting."""
-    if not solved.equations.imu:
-        return ()
-    bias, turn, place = solved.posterior.theta[solved.equations.free.size :].reshape(3, 3)
-    off, turned, moved = (float(np.linalg.norm(each)) for each in (bias, turn, place))
-    return (note("imu-mounting", bias=off, turn=turned, place=1e3 * moved),)
+def _beside(solved: Solved, parts: Parts, feet: Feet) -> tuple[Note, ...]:
+    """What was found of an inertial sensor's errors, and how deep feet sink in."""
+    found, said = solved.posterior.theta[solved.equations.free.size :], []
+    if _has_imu(parts):
+        errors = found[: 3 * len(IMU_ERRORS)].reshape(-1, 3)
+        bias, turn, place, drift = (float(each) for each in np.linalg.norm(errors, axis=1))
+        said.append(note("imu-mounting", bias=bias, turn=turn, place=1e3 * place, drift=drift))
+    if names := balls(feet):
+        deep = -1e3 * found[-len(names) :]
+        said.append(note("feet-sink", ", ".join(f"{name} {deep:.2g}" for name, deep in zip(names, deep, strict=True))))
+    return tuple(said)
 
 
 def _config(asked: Request, free: Unknowns, parts: Parts) -> Json:

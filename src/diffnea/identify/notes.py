@@ -139,7 +139,10 @@ SENTENCES: dict[str, str] = {
     "flight-lag": "lag of the rotors and delay of commands apart: only their sum shows",
     "flight-single": "{subject}: one flight gives no interval; give several",
     "imu-mounting": "the accelerometer is off what it says by a bias of {bias:.2g} m/s², a turn of {turn:.2g} rad and "
-    "{place:.2g} mm in place, as far as the data tell; this was learned with the rest",
+    "{place:.2g} mm in place, the gyroscope by {drift:.2g} rad/s, as far as the data tell; this was learned with the "
+    "rest",
+    "feet-sink": "feet touch nearer to their centres than their balls end, by {subject} mm: they sink in or give way; "
+    "this was learned with the rest",
     # The verdict. Ratios are geometric means over windows kept back; bounds hold with a probability of 97.5 %.
     "not-finite": "predictions on the held-out data are not finite",
     "against-start": "error of {what}: {ratio:.3g} × the initial model's (below {bound:.3g}; "

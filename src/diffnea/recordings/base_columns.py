@@ -18,7 +18,7 @@ NAMES = {
 }
 # Signals with as many columns as the robot has feet or rotors.
 SEVERAL = {"contacts": "contact.", "rotors": "rotor."}
-KEYS = ("columns", "imu_position", "imu_quaternion")
+KEYS = ("columns", "imu_position", "imu_quaternion", "pose_topic", "imu_topic")
 
 
 def base_sources(names: Sequence[str], column_map: Mapping[str, Any]) -> dict[str, str]:

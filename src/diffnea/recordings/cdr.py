@@ -1,4 +1,4 @@
-"""ROS 2 messages without ROS: the CDR encoding of the few types that hold joint states and commands."""
+"""ROS 2 messages without ROS: the CDR encoding of the few types of joint states, commands and a base's motion."""
 
 import struct
 import sys
@@ -11,6 +11,7 @@ from diffnea.recordings.recording import RecordingError
 JOINT_STATE = "sensor_msgs/msg/JointState"
 FLOATS = "std_msgs/msg/Float64MultiArray"
 TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
+ODOMETRY, POSE, IMU = "nav_msgs/msg/Odometry", "geometry_msgs/msg/PoseStamped", "sensor_msgs/msg/Imu"
 # Encapsulation → byte order and the largest alignment: XCDR 1 aligns doubles to 8 bytes, XCDR 2 to 4.
 ENCODINGS = {0: (">", 8), 1: ("<", 8), 6: (">", 4), 7: ("<", 4)}
 
@@ -68,11 +69,8 @@ class Cursor:
         self.place += length
         return raw.rstrip(b"\0").decode("utf-8", "replace")
 
-    def doubles(self) -> np.ndarray:
-        """A sequence of doubles; an empty one has no padding after its length."""
-        count = self.integer()
-        if count == 0:
-            return np.empty(0)
+    def several(self, count: int) -> np.ndarray:
+        """So many doubles, one after the other."""
         self.align(8)
         end = self.place + 8 * count
         if end > len(self.data):
@@ -80,6 +78,11 @@ class Cursor:
         values = np.frombuffer(self.data[self.place : end], f"{self.order}f8")
         self.place = end
         return values
+
+    def doubles(self) -> np.ndarray:
+        """A sequence of doubles; an empty one has no padding after its length."""
+        count = self.integer()
+        return self.several(count) if count else np.empty(0)
 
 
 def joint_state(data: bytes) -> JointState:
@@ -163,3 +166,37 @@ def _point(cursor: Cursor) -> tuple[int, np.ndarray]:
     for _ in range(3):
         cursor.doubles()
     return cursor.integer() * 10**9 + cursor.integer(), positions
+
+
+def of_base(data: bytes, kind: str) -> tuple[int, list[float]]:
+    """Decode a pose, odometry or an inertial sensor: stamp in ns (0: none), and its numbers.
+
+    A pose is x, y, z and the quaternion w first; odometry has the velocity in the world's axes behind it, which its
+    message has in those of its child frame; a sensor is acceleration and rates.
+    """
+    try:
+        cursor = Cursor(data)
+        stamp = cursor.integer() * 10**9 + cursor.integer()
+        cursor.string()  # frame_id
+        if kind == IMU:
+            cursor.several(4 + 9)  # attitude and its covariance
+            rates, _, force = cursor.several(3), cursor.several(9), cursor.several(3)
+            return stamp, [*force.tolist(), *rates.tolist()]
+        if kind == ODOMETRY:
+            cursor.string()  # child_frame_id
+        x, y, z, i, j, k, w = cursor.several(7).tolist()
+        pose = [x, y, z, w, i, j, k]
+        if kind == POSE:
+            return stamp, pose
+        cursor.several(36)
+        return stamp, [*pose, *_turned(w, (i, j, k), cursor.several(3)).tolist()]
+    except (struct.error, ValueError) as error:
+        if isinstance(error, RecordingError):
+            raise
+        short = kind.rpartition("/")[2]
+        raise RecordingError(f"holds a message {short} that ends too early; record it again") from None
+
+
+def _turned(w: float, axis: tuple[float, float, float], v: np.ndarray) -> np.ndarray:
+    """R v of a quaternion: `v + 2 u × (u × v + w v)`."""
+    return v + 2 * np.cross(axis, np.cross(axis, v) + w * v)

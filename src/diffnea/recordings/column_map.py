@@ -19,6 +19,7 @@ TOML, or the same as a dict:
     [base]                                       # of a free base
     columns = { "base.x" = "pose_x" }            # our names of its columns, and the log's
     imu_position = [0.02, 0, 0.04]               # of the inertial sensor in the base's frame, m
+    pose_topic = "/odom"                         # of a bag, where it has several; imu_topic the same
     imu_quaternion = [1, 0, 0, 0]                # w x y z
 
 A list of columns is summed, for joints that share motors.

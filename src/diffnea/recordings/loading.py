@@ -52,7 +52,8 @@ def load_recordings(
     column_map = read_map(columns)
     joints = None if robot is None else robot.joint_names
     try:
-        found = [by_names(table, column_map, joints) for table in _tables(path, column_map, joints)]
+        floating = robot is not None and robot.base == "floating"
+        found = [by_names(table, column_map, joints) for table in _tables(path, column_map, joints, floating)]
         return [_recording(table, path, column_map, joints, _limits(robot)) for table in found]
     except RecordingError as error:
         raise RecordingError(f"{path}: {one_line(str(error).removeprefix(f'{path}: '))}") from None
@@ -87,12 +88,12 @@ def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
     files.replace(path, data.getvalue())
 
 
-def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:
+def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None, floating: bool) -> list[Table]:
     if not path.exists():
         raise RecordingError("there is no such file; give the path of a recording")
     ending = path.suffix.lower()
     if path.is_dir():
-        return _folder_tables(path, column_map, joints)
+        return _folder_tables(path, column_map, joints, floating)
     if ending == ".csv" or path.name.lower().endswith(".csv.gz"):
         return csv_file.tables(path)
     if regular(path).stat().st_size == 0:
@@ -104,17 +105,19 @@ def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | N
     if ending in readers:
         return readers[ending](path)
     if ending in (".mcap", ".db3"):
-        return ros_bags.tables(path, column_map, joints)
+        return ros_bags.tables(path, column_map, joints, floating)
     raise RecordingError(f'ends in "{path.suffix}"; use {ENDINGS}')
 
 
-def _folder_tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:
+def _folder_tables(
+    path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None, floating: bool
+) -> list[Table]:
     if lerobot.is_lerobot(path):
         return lerobot.tables(path, column_map.get("episode"), column_map.get("input", "goal"))
     if sage_logs.is_sage(path):
         return sage_logs.tables(path)
     if ros_bags.is_bag(path):
-        return ros_bags.tables(path, column_map, joints)
+        return ros_bags.tables(path, column_map, joints, floating)
     raise RecordingError(
         "is a folder, but no ROS 2 bag (metadata.yaml), no LeRobot data set (meta/info.json) and no SAGE motion "
         "(control.csv, state_motor.csv)"

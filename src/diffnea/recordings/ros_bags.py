@@ -1,4 +1,4 @@
-"""ROS 2 bags, MCAP or SQLite, as tables of joint states; no ROS installation is needed."""
+"""ROS 2 bags, MCAP or SQLite, as tables of joint states and of a free base; no ROS installation is needed."""
 
 import sqlite3
 import struct
@@ -13,6 +13,7 @@ import numpy as np
 
 from diffnea import files as regular_files
 from diffnea.recordings import cdr
+from diffnea.recordings.bag_bases import Stream, aligned, choose_streams
 from diffnea.recordings.bag_commands import Command, choose_command, decode, in_force
 from diffnea.recordings.recording import RecordingError
 from diffnea.recordings.table import Table, from_arrays, optional, readable, regular
@@ -58,17 +59,26 @@ def is_bag(folder: Path) -> bool:
     return (folder / "metadata.yaml").is_file() or any(folder.glob("*.db3")) or any(folder.glob("*.mcap"))
 
 
-def tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None) -> list[Table]:
-    """The one table of a bag: positions, velocities, efforts as `u`, on the stamps of the joint states."""
+def tables(
+    path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | None, floating: bool = False
+) -> list[Table]:
+    """The one table of a bag: positions, velocities, efforts as `u`, on the stamps of the joint states.
+
+    `floating`: of a robot with a free base, whose pose and sensor are looked for too.
+    """
     files = _files(path)
     topics = {topic: kind for file in files for topic, kind in _source(file).topics(file).items()}
     wanted = joints or tuple(column_map.get("joints", ())) or None
     topic = _choose(topics, column_map.get("topic"), cdr.JOINT_STATE)
     command = choose_command(topics, column_map.get("command_topic"), column_map.get("input"))
+    streams = choose_streams(topics, column_map, floating)
     groups: dict[tuple[str, tuple[str, ...]], Group] = {}
     known: dict[str, list[tuple[cdr.Repeated, Group]]] = {name: [] for name in topic}
     commands: list[Command] = []
-    for name, logged, data in _messages(files, [*topic, *([command] if command else [])]):
+    for name, logged, data in _messages(files, [*topic, *([command] if command else []), *streams]):
+        if name in streams:
+            streams[name].add(logged, data)
+            continue
         if name == command:
             commands += decode(data, topics[name], logged, column_map.get("input"))
             continue
@@ -80,7 +90,7 @@ def tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | No
             known[name] = [(cdr.Repeated(message, data), group), *known[name][:7]]
         else:
             like[1].add_like(logged, like[0], data)
-    return [_table(_best(list(groups.values()), wanted), commands, command)]
+    return [_table(_best(list(groups.values()), wanted), commands, command, streams)]
 
 
 def _choose(topics: Mapping[str, str], asked: str | None, kind: str) -> list[str]:
@@ -106,13 +116,13 @@ def _best(groups: list[Group], wanted: Sequence[str] | None) -> Group:
     return max(able, key=lambda group: len(group.stamps))
 
 
-def _table(group: Group, commands: list[Command], command: str | None) -> Table:
+def _table(group: Group, commands: list[Command], command: str | None, streams: Mapping[str, Stream]) -> Table:
     # Messages may be stored out of order; their stamps say when they are from.
     order = np.argsort(np.array(group.stamps), kind="stable")
     stamps = np.array(group.stamps)[order].astype(np.int64)
     arrays = {key: value[order] for key, value in group.arrays().items()}
     notes = [f"joint states of {group.topic}, times from its first"]
-    first, keep = stamps.min(), np.ones(len(stamps), bool)
+    keep, base = np.ones(len(stamps), bool), {}
     if "q" not in arrays:
         raise RecordingError(f"joint states of {group.topic} have no positions; record those")
     if command is not None:
@@ -120,8 +130,14 @@ def _table(group: Group, commands: list[Command], command: str | None) -> Table:
         key = "goal" if commands[0].goal else "u"
         arrays = {name: array for name, array in arrays.items() if name != "u"} | {key: values}
         notes.append(f"u is the last message of {command}; {int((~keep).sum())} samples before its first are left out")
-    arrays = {key: value[keep] for key, value in arrays.items()}
-    table = from_arrays({"time": (stamps[keep] - first) * 1e-9, **arrays}, group.names, notes=tuple(notes))
+    first = stamps.min()
+    arrays, stamps = {key: value[keep] for key, value in arrays.items()}, stamps[keep]
+    if streams:
+        found = aligned(stamps, arrays, streams)
+        first, stamps, arrays, base = found.stamps.min(), found.stamps, found.arrays, found.base
+        notes = [f"joint states of {group.topic}, times from the first sample of all", *notes[1:], *found.notes]
+    columns = {"time": (stamps - first) * 1e-9, **arrays, **base}
+    table = from_arrays(columns, group.names, notes=tuple(notes))
     idle = {f"goal.{name}" for name in group.names if not any(each.commands(name) for each in commands)}
     return replace(table, names=tuple(name for name in table.names if name not in idle))
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.identify.floating.columns import Beside
 from diffnea.identify.floating.equations import LinearEquations
 from diffnea.identify.floating.rows import LinearRows
 from diffnea.identify.notes import Note, note
@@ -38,10 +39,10 @@ class Chosen:
     notes: tuple[Note, ...]
 
 
-def choose(robot: Robot, rows: Sequence[LinearRows], imu: bool, options: SolveOptions) -> Chosen:
+def choose(robot: Robot, rows: Sequence[LinearRows], beside: Beside, options: SolveOptions) -> Chosen:
     """The simplest of the hypotheses that predicts as well as any; noise is what the richest of them leaves."""
     richest = unknowns(robot, ("inertia", "armature", "actuator"), FRICTION_TRIED[-1], jax.random.key(0))
-    whole = _Whole.of(LinearEquations(richest, imu), rows, robot.num_joints, options)
+    whole = _Whole.of(LinearEquations(richest, beside), rows, robot.num_joints, options)
     tried = {
         (name, armature): whole.with_parts(name, armature) for name in FRICTION_TRIED for armature in (False, True)
     }
@@ -81,7 +82,7 @@ class _Whole:
     @classmethod
     def of(cls, equations: LinearEquations, rows: Sequence[LinearRows], joints: int, options: SolveOptions) -> "_Whole":
         theta, free = equations.start, equations.free
-        prior = equations.with_sensor(file_prior(free, np.ones(joints), options))
+        prior = equations.with_beside(file_prior(free, np.ones(joints), options))
         prior = prior.with_strength(np.full(len(prior.body), STRENGTH))
         firm = prior.normal(theta[None]).matrix[0]
         rubs = places(free.parameters, kind="actuator")

@@ -6,7 +6,8 @@ With φ the ten inertial parameters of every link, the rotors' inertias, viscous
     Y(q, q̇, q̈) π = 0                                            at the base, in the air.
 
 An accelerometer that is off by a bias, turned, or elsewhere than it says adds columns of its own: `M[:, :3]` times what
-that does to the base's acceleration.
+that does to the base's acceleration. A gyroscope's bias enters by products of velocities: its columns are slopes at the
+robot as given.
 """
 
 from collections.abc import Sequence
@@ -22,26 +23,26 @@ from diffnea.models import Model
 from diffnea.robot import Robot
 
 BASE = 6
-# Of an inertial sensor: bias m/s², turn rad and place m, of each three; how far off each is expected to be.
-IMU = (*(f"accelerometer bias {axis}" for axis in "xyz"), *(f"accelerometer turned about {axis}" for axis in "xyz"))
-IMU += tuple(f"accelerometer place {axis}" for axis in "xyz")
-IMU_EXPECTED = np.repeat([0.2, 0.02, 0.005], 3)
+# Of an inertial sensor: bias m/s², turn rad and place m, bias of the gyroscope rad/s, of each three; how far off each
+# is expected to be.
+IMU_ERRORS = ("accelerometer bias", "accelerometer turned about", "accelerometer place", "gyroscope bias")
+IMU_EXPECTED = np.repeat([0.2, 0.02, 0.005, 0.02], 3)
 # Rows of the base's equation, for people.
 BASE_ROWS = (*(f"base force {axis}" for axis in "xyz"), *(f"base moment {axis}" for axis in "xyz"))
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Where the parts of φ stand."""
+class Beside:
+    """Numbers beside those of robot and friction, zero where all is as it says: a name each, how far off it may be."""
 
-    links: int
-    joints: int
-    imu: bool
+    labels: tuple[str, ...] = ()
+    expected: tuple[float, ...] = ()
 
-    @property
-    def size(self) -> int:
-        """How many numbers φ has."""
-        return 10 * self.links + 3 * self.joints + len(IMU) * self.imu
+    @classmethod
+    def of(cls, imu: bool) -> "Beside":
+        """Those of an inertial sensor, where there is one."""
+        labels = tuple(f"{what} {axis}" for what in IMU_ERRORS for axis in "xyz")
+        return cls(labels, tuple(IMU_EXPECTED)) if imu else cls()
 
 
 def numbers(model: Model) -> Float[Array, " m"]:
@@ -50,6 +51,14 @@ def numbers(model: Model) -> Float[Array, " m"]:
     lost = model.actuator.resistance(jnp.zeros(n), jnp.ones(n))
     parts = robot.inertia.parameters.ravel(), robot.armature[robot.joint_links.astype(np.int32)]
     return jnp.concatenate([*parts, lost.viscous, lost.dry])
+
+
+def given_numbers(robot: Robot, imu: bool) -> Float[np.ndarray, " m"]:
+    """φ of the robot as its file has it, friction included, and of a sensor that is as it says."""
+    rows = robot.joint_links
+    parts = [np.asarray(robot.inertia.parameters).ravel()]
+    parts += [np.asarray(each)[rows] for each in (robot.armature, robot.damping, robot.friction)]
+    return np.concatenate([*parts, np.zeros(len(IMU_EXPECTED) * imu)])
 
 
 def states(stretch: Stretch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -81,12 +90,25 @@ def _springs(robot: Robot, q: Float[np.ndarray, "time nq"]) -> np.ndarray | floa
     return np.asarray(batches.inverse_dynamics(robot, q, still, still))
 
 
-def _sensor(robot: Robot, q: Float[np.ndarray, "time nq"], stretch: Stretch) -> Float[np.ndarray, "time v 9"]:
-    """How the equations change with a bias, a turn and another place of the accelerometer."""
+def _sensor(robot: Robot, q: Float[np.ndarray, "time nq"], stretch: Stretch) -> Float[np.ndarray, "time v 12"]:
+    """How the equations change with a bias, a turn and another place of the accelerometer, and the gyroscope's bias."""
     M = np.asarray(batches.mass_matrix(robot, q))[:, :, :3]
     moved = skew(stretch.turning) + skew(stretch.rates) @ skew(stretch.rates)
     effects = np.broadcast_to(-np.eye(3), moved.shape), -skew(stretch.proper), -moved
-    return np.concatenate([M @ effect for effect in effects], axis=2)
+    return np.concatenate([*(M @ effect for effect in effects), _gyroscope(robot, M, stretch)], axis=2)
+
+
+def _gyroscope(robot: Robot, M: Float[np.ndarray, "time v 3"], stretch: Stretch) -> Float[np.ndarray, "time v 3"]:
+    """Rates less their bias: central differences, exact since the equations are of second order in velocities."""
+    found, arm = [], stretch.arm
+    q, qd, qdd = states(stretch)
+    for axis in np.eye(3):
+        off = np.concatenate([np.zeros(3), axis, np.zeros(qd.shape[1] - 6)])
+        less, more = (np.asarray(batches.inverse_dynamics(robot, q, qd + sign * off, qdd)) for sign in (-1, 1))
+        # The acceleration at the base's origin has − ω × (ω × r) in it, with the sensor at r.
+        lever = np.cross(axis, np.cross(stretch.rates, arm)) + np.cross(stretch.rates, np.cross(axis, arm))
+        found.append((less - more) / 2 + (M @ lever[:, :, None])[:, :, 0])
+    return np.stack(found, axis=2)
 
 
 def skew(v: Float[np.ndarray, "time 3"]) -> Float[np.ndarray, "time 3 3"]:

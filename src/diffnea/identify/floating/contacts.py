@@ -4,6 +4,9 @@ A foot adds `J_cᵀ f` to the equations, with f not known. What is left of them 
 all `J_cᵀ` has no f in it (arXiv 2409.09850): joint torques suffice. Each equation is divided by its size first, so that
 forces and torques weigh alike. A foot that is not recorded to touch or not is taken to touch always: its equations are
 lost where it is in the air, but none is wrong.
+
+A ball touches nearer to its centre than it ends, where it or the ground gives way, and forces along the ground then
+have another lever. So how deep each foot sinks in is learned with the rest, by a column of its own.
 """
 
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.frames import jacobian
-from diffnea.identify.floating.columns import skew, states
+from diffnea.identify.floating.columns import Beside, skew, states
 from diffnea.identify.floating.stretches import Stretch
 from diffnea.recordings import RecordingError
 from diffnea.recordings.smoothing import low_pass_gain
@@ -24,6 +27,8 @@ SMOOTHED_OVER = 1.0
 # Where no pose says which way is up, the mean direction of the accelerometer over about a second does.
 SLOW = 0.5  # Hz
 LITTLE = 1e-10
+# How far from the end of its ball a foot may touch, m.
+SINKS = 0.01
 
 
 @dataclass(frozen=True)
@@ -59,19 +64,66 @@ def prepared(stretch: Stretch, feet: Feet) -> Stretch:
     return replace(stretch, contacts=widened(stretch), up=up)
 
 
+def balls(feet: Feet) -> tuple[str, ...]:
+    """Feet that may sink in."""
+    return tuple(name for name, foot in feet.items() if foot.radius)
+
+
+def with_feet(beside: Beside, feet: Feet) -> Beside:
+    """And by how much the radius of each ball differs from what it says."""
+    names = balls(feet)
+    labels = tuple(f"radius of foot {name}" for name in names)
+    return Beside((*beside.labels, *labels), (*beside.expected, *(SINKS,) * len(names)))
+
+
 def projected(
-    table: Float[np.ndarray, "time v m"], robot: Robot, stretch: Stretch, feet: Feet, scale: Float[np.ndarray, " v"]
-) -> Float[np.ndarray, "time v m"]:
-    """Rows in units of their size, without what feet that touch can do: `r − C⁺ C r` with `C = J / size`."""
+    table: Float[np.ndarray, "time v m"],
+    robot: Robot,
+    stretch: Stretch,
+    feet: Feet,
+    scale: Float[np.ndarray, " v"],
+    given: Float[np.ndarray, " k"] | None = None,
+) -> Float[np.ndarray, "time v m2"]:
+    """Rows in units of their size, without what feet that touch can do: `r − C⁺ C r` with `C = J / size`.
+
+    `given`, φ of the robot as it is thought to be: with columns, before b, of the radius of each ball.
+    """
     if not feet:
         return table
     reach = _reach(robot, stretch, feet) / scale
-    over = np.swapaxes(reach, 1, 2)
-    both = reach @ over
+    left = table - np.swapaxes(reach, 1, 2) @ _forces(reach, table)
+    if given is None or not balls(feet):
+        return left
+    forces = _forces(reach, (table[:, :, :-1] @ given - table[:, :, -1])[:, :, None])
+    lower = _lowered(robot, stretch, feet) / scale
+    # With the contact farther down by ρ, `A φ − b = (C + ρ S)ᵀ f`: what is left of it is `ρ P Sᵀ f`.
+    moved = np.stack([_own_moment(lower, forces, k) for k in _rows_of_balls(feet)], axis=2)
+    sunk = np.swapaxes(reach, 1, 2) @ _forces(reach, moved) - moved
+    return np.concatenate([left[:, :, :-1], sunk, left[:, :, -1:]], axis=2)
+
+
+def _forces(
+    reach: Float[np.ndarray, "time c v"], table: Float[np.ndarray, "time v m"]
+) -> Float[np.ndarray, "time c m"]:
+    """Forces of the feet that leave least of each column."""
+    both = reach @ np.swapaxes(reach, 1, 2)
     # Rows of feet in the air are zero, and those of two feet may depend on each other: a little keeps it solvable.
     size = np.trace(both, axis1=1, axis2=2)
     little = LITTLE * np.where(size > 0, size, 1.0)
-    return table - over @ np.linalg.solve(both + little[:, None, None] * np.eye(reach.shape[1]), reach @ table)
+    return np.linalg.solve(both + little[:, None, None] * np.eye(reach.shape[1]), reach @ table)
+
+
+def _rows_of_balls(feet: Feet) -> list[slice]:
+    """Where the forces of each ball stand among those of all feet."""
+    sizes = [6 if foot.flat else 3 for foot in feet.values()]
+    first = np.cumsum([0, *sizes])
+    return [slice(k, k + 3) for k, foot in zip(first, feet.values(), strict=False) if foot.radius]
+
+
+def _own_moment(
+    lower: Float[np.ndarray, "time c v"], forces: Float[np.ndarray, "time c 1"], rows: slice
+) -> Float[np.ndarray, "time v"]:
+    return (np.swapaxes(lower[:, rows], 1, 2) @ forces[:, rows])[:, :, 0]
 
 
 def _reach(robot: Robot, stretch: Stretch, feet: Feet) -> Float[np.ndarray, "time c v"]:
@@ -84,6 +136,17 @@ def _reach(robot: Robot, stretch: Stretch, feet: Feet) -> Float[np.ndarray, "tim
             linear = linear + skew(foot.radius * stretch.up) @ J[:, 3:]  # v + ω × (−r up)
         rows = np.concatenate([linear, J[:, 3:]], axis=1) if foot.flat else linear
         parts.append(rows * _touches(stretch, name)[:, None, None])
+    return np.concatenate(parts, axis=1)
+
+
+def _lowered(robot: Robot, stretch: Stretch, feet: Feet) -> Float[np.ndarray, "time c v"]:
+    """Slopes of these Jacobians in the radius of their foot."""
+    q, parts = states(stretch)[0], []
+    for foot in feet.values():
+        J = np.asarray(jacobian(robot, q, foot.link, np.array(foot.point)))[:, 3:]
+        assert stretch.up is not None
+        rows = skew(stretch.up) @ J
+        parts.append(np.concatenate([rows, np.zeros_like(rows)], axis=1) if foot.flat else rows)
     return np.concatenate(parts, axis=1)
 
 

@@ -1,6 +1,6 @@
 """Linear equations in the numbers θ of a fit: φ(θ) bends, the equations do not; products of columns hold all data.
 
-θ are the unknowns of robot and actuator, and behind them the numbers of an inertial sensor.
+θ are the unknowns of robot and actuator, and behind them those beside: of an inertial sensor and of feet.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.floating.columns import IMU, IMU_EXPECTED, numbers
+from diffnea.identify.floating.columns import Beside, numbers
 from diffnea.identify.floating.noise import without_noise
 from diffnea.identify.floating.rows import LinearRows
 from diffnea.identify.problem.least_squares import Normal, Problem
@@ -25,17 +25,17 @@ class LinearEquations:
     """`A φ(θ) = b`: residuals and problems of linear rows, as `evidence.weigh` asks for them."""
 
     free: Unknowns
-    imu: bool
+    beside: Beside
 
     @property
     def start(self) -> Float[np.ndarray, " p"]:
-        """θ of robot and actuator as given, and a sensor that is as it says."""
-        return np.concatenate([self.free.start, np.zeros(len(IMU) * self.imu)])
+        """θ of robot and actuator as given, sensor and feet as they say."""
+        return np.concatenate([self.free.start, np.zeros(len(self.beside.labels))])
 
     @property
     def labels(self) -> tuple[str, ...]:
         """A name for each entry of θ."""
-        return (*self.free.labels, *(IMU if self.imu else ()))
+        return (*self.free.labels, *self.beside.labels)
 
     @cached_property
     def _bent(self):
@@ -76,15 +76,13 @@ class LinearEquations:
 
         return Problem(loss, normal, count)
 
-    def with_sensor(self, prior: Prior) -> Prior:
-        """The prior of robot and actuator, and a sensor near what it says."""
-        if not self.imu:
-            return prior
-        none = np.zeros(len(IMU))
+    def with_beside(self, prior: Prior) -> Prior:
+        """The prior of robot and actuator, sensor and feet near what they say."""
+        none = np.zeros(len(self.beside.labels))
         return replace(
             prior,
             centre=np.concatenate([prior.centre, none]),
-            precision=np.concatenate([prior.precision, 1 / IMU_EXPECTED**2]),
+            precision=np.concatenate([prior.precision, 1 / np.square(self.beside.expected)]),
             positive=np.concatenate([prior.positive, none.astype(bool)]),
         )
 

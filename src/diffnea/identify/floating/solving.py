@@ -24,7 +24,7 @@ class Solved:
 
     @property
     def own(self) -> Float[np.ndarray, " p"]:
-        """θ of robot and actuator, without a sensor's numbers."""
+        """θ of robot and actuator, without those beside."""
         return self.posterior.theta[: self.equations.free.size]
 
 
@@ -32,7 +32,7 @@ def solve(
     equations: LinearEquations, rows: Sequence[LinearRows], torque: Float[np.ndarray, " n"], options: SolveOptions
 ) -> Solved:
     """From the robot as given to the posterior's mode; `torque` is the usual size of each joint's."""
-    prior = equations.with_sensor(file_prior(equations.free, torque, options))
+    prior = equations.with_beside(file_prior(equations.free, torque, options))
     return Solved(equations, weigh(equations, rows, equations.start, prior, options))
 
 

@@ -70,13 +70,15 @@ def unpack(data: object, arrays: Mapping[str, np.ndarray]) -> PyTree:
 
 
 def _made(kind: type, fields: Json) -> PyTree:
-    """Field by field, past a constructor that would compute them anew."""
+    """Field by field, past a constructor that would compute them anew; fields newer than the folder have defaults."""
     if not issubclass(kind, eqx.Module):
         return check(kind(**fields))
-    expected = {field.name for field in dataclasses.fields(kind)}
-    if set(fields) != expected:
+    known = dataclasses.fields(kind)
+    usual = {each.name: each.default for each in known if each.default is not dataclasses.MISSING}
+    expected = {each.name for each in known}
+    if not expected - set(usual) <= set(fields) <= expected:
         raise ValueError(f'part "{kind.__name__}" has fields {sorted(fields)}; this version has {sorted(expected)}')
     made = object.__new__(kind)
-    for name, value in fields.items():
+    for name, value in (usual | fields).items():
         object.__setattr__(made, name, value)
     return check(made)
