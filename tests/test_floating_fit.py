@@ -1,16 +1,20 @@
 """Fits of a robot with a free base: MuJoCo flies a box with two legs, and its masses are found again."""
 
+import json
+
 import mujoco
 import numpy as np
 import pytest
 
 import diffnea as dn
+from diffnea import report
 from diffnea.errors import DiffneaError
-from diffnea.identify.floating.columns import columns, numbers, sizes
-from diffnea.identify.floating.contacts import prepared, projected
+from diffnea.identify.floating.columns import Beside, columns, given_numbers, numbers, sizes
+from diffnea.identify.floating.contacts import prepared, projected, with_feet
 from diffnea.identify.floating.noise import with_noise, without_noise
 from diffnea.identify.floating.rows import rows_of
 from diffnea.identify.floating.stretches import split
+from diffnea.identify.judge.balance import turned
 from diffnea.identify.options import ProblemOptions
 
 LEG = """<body name="{n}_thigh" pos="0 {y} -0.05"><joint name="{n}_hip" axis="{axis}" damping="0.1" armature="0.005"/>
@@ -169,6 +173,65 @@ def test_forces_of_feet_that_nobody_knows_are_projected_out(robots):
     assert left(feet) < 0.05 < 0.5 < left({})  # forces are held over a sample, poses are not
     off = {name: dn.Foot(foot.link, (0.05, 0.0, -0.1)) for name, foot in feet.items()}
     assert left(off) > 0.1
+
+
+def test_how_deep_a_foot_sinks_in_is_learned(robots):
+    true = robots[0]
+    whole = recording(flown(4.0, pushed=True), true, "imu", noise=0.0)
+    still = np.tile([1.0, 0.0, 0.0, 0.0], (len(whole), 1))
+    whole = whole.replace(base=whole.base.replace(position=np.zeros((len(whole), 3)), quaternion=still))
+    # Balls whose centres are above the place of the force; the file has them larger by a centimetre.
+    feet = {name: dn.Foot(f"{name}_shank", tuple(SOLE), 0.01) for name in "lr"}
+    (stretch,) = split(true, whole, whole, ProblemOptions()).fitted
+    size = sizes(true, (stretch,))
+    given = given_numbers(true, False)
+    given[-4:] = 0.0
+
+    def table(stretch):
+        return projected(columns(true, stretch, False) / size[:, None], true, stretch, feet, size, given)
+
+    (rows,) = rows_of((prepared(stretch, feet),), table, 8.0)
+    assert with_feet(Beside(), feet).labels == ("radius of foot l", "radius of foot r")
+    slopes, left = rows.table[:, :, -3:-1].reshape(-1, 2), rows.left(np.append(given, [0.0, 0.0])).ravel()
+    found, *_ = np.linalg.lstsq(slopes, -left, rcond=None)
+    np.testing.assert_allclose(found, -0.01, atol=1.5e-3)
+    assert np.std(left + slopes @ found) < 0.3 * np.std(left)
+
+
+def test_a_gyroscope_that_is_off_is_found(flight, robots):
+    true, off = robots[0], np.array([0.02, -0.03, 0.01])
+    whole = recording(flight, true, "imu", noise=0.0)
+    base = whole.base.replace(gyroscope=whole.base.gyroscope + off)
+    (stretch,) = split(true, whole.replace(base=base), whole, ProblemOptions()).fitted
+    given = np.append(given_numbers(true, False), np.zeros(9))
+    given[-13:-9] = 0.0  # no dry friction
+    (rows,) = rows_of((stretch,), lambda stretch: columns(true, stretch, True), 10.0)
+    slopes, left = rows.table[:, :6, -4:-1].reshape(-1, 3), rows.left(np.append(given, np.zeros(3)))[:, :6].ravel()
+    found, *_ = np.linalg.lstsq(slopes, -left, rcond=None)
+    np.testing.assert_allclose(found, off, atol=2e-3)
+
+
+def test_the_page_of_a_free_base_draws_its_equations_and_its_motion(fitted, tmp_path):
+    fitted.save(tmp_path)
+    text = report.fit(tmp_path).read_text()
+    for name in ("base force x", "base moment z", "l_knee", "Equations of motion", 'id="playback-canvas"'):
+        assert name in text
+    assert "This folder holds no data" not in text and "nMSE" not in text
+    played = json.loads(text.split('id="playback-data">')[1].split("</script>")[0])
+    assert played["scene"]["links"][0]["free"] and not played["runs"]
+    assert len(played["measured"][0]) == 5 and len(played["measured"][0][0]) == 7
+    kept = dn.load_fit(tmp_path).balance
+    assert kept.labels[:1] == ("base force x",) and not kept.feet
+    better = [np.mean((np.asarray(side) - np.asarray(kept.brought)) ** 2) for side in (kept.fit, kept.start)]
+    assert better[0] < 0.3 * better[1]
+
+
+def test_a_base_of_which_rates_alone_are_known_turns_in_place():
+    axis, speed, dt = np.array([0.6, 0.0, 0.8]), 3.0, 0.01
+    pose = turned(np.tile(speed * axis, (101, 1)), dt)
+    assert np.all(pose[:, :3] == 0)
+    half = 0.5 * speed * dt * 100
+    np.testing.assert_allclose(pose[-1, 3:], [np.cos(half), *(np.sin(half) * axis)], atol=2e-4)
 
 
 def test_contacts_last_a_little_longer_and_feet_in_the_air_take_nothing(robots):

@@ -17,7 +17,7 @@ from diffnea.identify.floating.choice import FRICTION_TRIED, Chosen, choose
 from diffnea.identify.floating.columns import BASE, BASE_ROWS, IMU_ERRORS, Beside, columns, given_numbers, sizes
 from diffnea.identify.floating.contacts import Feet, balls, check_feet, prepared, projected, with_feet
 from diffnea.identify.floating.equations import LinearEquations
-from diffnea.identify.floating.judging import assess, torque_rows
+from diffnea.identify.floating.judging import assess, balance, torque_rows
 from diffnea.identify.floating.noise import with_noise
 from diffnea.identify.floating.rows import LinearRows, rows_of
 from diffnea.identify.floating.solving import Solved, linearised, solve
@@ -62,7 +62,7 @@ class FloatingPlan:
             equations = LinearEquations(free, plan._beside(parts))
             solved = solve(equations, rows, scale[BASE:], plan.request.options.solve)
         with stage("judging"):
-            return plan._fit(parts, solved, test, (*guessed, *chosen.notes), known=not guessed)
+            return plan._fit(parts, solved, test, scale, (*guessed, *chosen.notes), known=not guessed)
 
     def _on_feet(self, parts: Parts) -> Parts:
         """Contacts as the projection needs them; a note says what the base stands on."""
@@ -112,12 +112,19 @@ class FloatingPlan:
         return unknowns(self.robot, learn, chosen.actuator, key, *given)
 
     def _fit(
-        self, parts: Parts, solved: Solved, test: tuple[LinearRows, ...], said: tuple[Note, ...], known: bool
+        self,
+        parts: Parts,
+        solved: Solved,
+        test: tuple[LinearRows, ...],
+        scale: Float[np.ndarray, " v"],
+        said: tuple[Note, ...],
+        known: bool,
     ) -> Fit:
         equations, found, asked = solved.equations, solved.posterior, self.request
         free = equations.free
         before, model = (free.model(jnp.asarray(theta)) for theta in (free.start, solved.own))
-        ours, theirs = (torque_rows(test, equations.phi(theta)) for theta in (found.theta, equations.start))
+        phi = equations.phi(found.theta), equations.phi(equations.start)
+        ours, theirs = (torque_rows(test, each) for each in phi)
         metrics, judged = assess(ours, theirs, known, asked.options.judge)
         status = Status.CONVERGED if found.converged else Status.STOPPED_EARLY
         stopped = () if found.converged else (note("search-stopped"),)
@@ -142,6 +149,7 @@ class FloatingPlan:
             knowledge=partial(knowledge, before, model, free.learned, partial(linearised, solved, parts.fitted)),
             options=asked.options,
             outcome=status,
+            balance=balance(test[0], parts.test[0], names, scale, phi, bool(asked.feet)),
         )
 
 

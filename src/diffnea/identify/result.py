@@ -10,6 +10,7 @@ from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.determine.findings import Knowledge
 from diffnea.identify.determine.table import Table
 from diffnea.identify.judge.assess import Metrics
+from diffnea.identify.judge.balance import Balance
 from diffnea.identify.judge.held_out import HeldOut
 from diffnea.identify.judge.verdict import Verdict
 from diffnea.identify.notes import Note
@@ -45,6 +46,7 @@ class Fit:
     options: Options = field(default_factory=Options, repr=False)
     outcome: Status = Status.CONVERGED
     payload: Payload | None = None
+    balance: Balance | None = field(default=None, repr=False)  # of a free base, for the page
     versions: dict[str, str] = field(default_factory=dict, repr=False)  # of what computed it, where it was read back
 
     @property

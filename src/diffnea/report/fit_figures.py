@@ -7,6 +7,7 @@ import numpy as np
 
 from diffnea.flight import Flyer
 from diffnea.identify import Fit
+from diffnea.identify.judge.balance import Balance
 from diffnea.models import Model
 from diffnea.report import charts, residuals
 from diffnea.report.evidence import Evidence, Example, friction_curve
@@ -149,6 +150,21 @@ def motion(found: Evidence, joints: Joints, torque: bool) -> list[Figure]:
         lines = [curve(time, values[rows, k], kind, kind) for kind, values in sides]
         panel = charts.Panel(joints.label(k, quantity), lines, around(measured[rows, k], 0.3))
         figures.append(Figure(joints.names[k], charts.lines([panel], "time in s", f"{quantity}, {joints.names[k]}")))
+    return figures
+
+
+def balance(kept: Balance, joints: Joints) -> list[Figure]:
+    """Rows of the equations of motion of a free base over time: what was brought, and what fit and start say of it."""
+    figures, base = [], len(kept.labels) - len(joints.names)
+    rows = slice(0, max(8, round(STRETCH / kept.dt)))
+    brought, ours, theirs = (np.asarray(each)[rows] for each in (kept.brought, kept.fit, kept.start))
+    time = kept.dt * np.arange(len(brought))
+    for k, name in enumerate(kept.labels):
+        unit = f"{name} in {'N' if k < 3 else 'N·m'}" if k < base else joints.label(k - base, "torque")
+        sides = (("start", theirs), ("measured", brought), ("fit", ours))
+        lines = [curve(time, values[:, k], kind, kind) for kind, values in sides]
+        panel = charts.Panel(unit, lines, around(np.concatenate([brought[:, k], ours[:, k], theirs[:, k]]), 0.1))
+        figures.append(Figure(name, charts.lines([panel], "time in s", f"Equation of motion, {name}")))
     return figures
 
 

@@ -1,7 +1,7 @@
 """The page of a fit: one HTML file that needs nothing else, made from the fit itself."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -19,11 +19,12 @@ from diffnea.report.evidence import Evidence, evidence
 from diffnea.report.fit_figures import Joints
 from diffnea.report.html import environment, styles
 from diffnea.report.payload_rows import payload_rows
-from diffnea.report.playback import playback
+from diffnea.report.playback import free_playback, playback
 from diffnea.text import count, few, listed, number, radians
 
 PAGE = "report.html"
 FEW_JOINTS = 3  # of more, a sentence gives the range
+_EMPTY = ("horizons", "rollouts", "motion", "friction", "spectra", "velocity", "position")
 MARKS = {"accepted": "yes", "no better than the start": "partly", "failed": "no"}
 
 
@@ -45,6 +46,9 @@ def page(found: Fit, name: str = "out") -> str:
         seen, joints = evidence(found), Joints.of(found)
         drawn = {} if seen is None else _figures(found, seen, joints)
         played = None if seen is None else playback(found, seen)
+        if found.balance is not None:
+            drawn = dict.fromkeys(_EMPTY, ()) | {"motion": fit_figures.balance(found.balance, joints)}
+            played = free_playback(found.robot, found.balance)
         said = [] if seen is None else advice.missed(found, seen, joints)
     return (
         environment()
@@ -61,6 +65,7 @@ def page(found: Fit, name: str = "out") -> str:
             quantity="torque" if seen is not None and _by_torque(found, seen) else "acceleration",
             residual="torque" if isinstance(found.model, Model) else "acceleration",
             figures=drawn,
+            balance=found.balance,
             first=_first(drawn),
             forest=fit_figures.forest(found),
             history=fit_figures.history(found),
@@ -96,7 +101,7 @@ def _figures(found: Fit, seen: Evidence, joints: Joints) -> dict[str, list[fit_f
     }
 
 
-def _first(drawn: dict[str, list[fit_figures.Figure]]) -> fit_figures.Figure | None:
+def _first(drawn: Mapping[str, Sequence[fit_figures.Figure]]) -> fit_figures.Figure | None:
     """What the page opens with: a typical roll-out, or torques or accelerations where nothing is rolled out."""
     return next((figure for name in ("rollouts", "motion") for figure in drawn.get(name, [])), None)
 

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from diffnea.batches import forward_kinematics
 from diffnea.identify import Fit
+from diffnea.identify.judge.balance import Balance
 from diffnea.identify.judge.windows import Windows, predict
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
@@ -47,6 +48,20 @@ def playback(fit: Fit, found: Evidence) -> dict[str, Any] | None:
     }
 
 
+def free_playback(robot: Robot, kept: Balance) -> dict[str, Any]:
+    """The measured motion of a robot with a free base: pose and joints, in the place of the first link's angle."""
+    pose, q = np.asarray(kept.pose, float), np.asarray(kept.q, float)
+    rows = [[list(place), *joints] for place, joints in zip(_rounded(pose), _rounded(q), strict=True)]
+    links = np.column_stack([np.zeros(len(q)), q])
+    return {
+        "name": kept.name,
+        "dt": kept.step,
+        "scene": scene(robot, links, np.column_stack([pose, q])),
+        "measured": rows,
+        "runs": [],
+    }
+
+
 def _rounded(values: np.ndarray) -> list[Any]:
     return np.round(np.nan_to_num(np.asarray(values, float), nan=0.0, posinf=1e6, neginf=-1e6), DIGITS).tolist()
 
@@ -71,8 +86,13 @@ def _predicted(model: Any, track: Track, steps: int, like: Windows) -> Float[np.
     return np.concatenate([row for part in parts for row in part])[:count]
 
 
-def scene(robot: Robot, q: Float[np.ndarray, "time n"]) -> dict[str, Any]:
-    """What moves how: placements, axes, ends of links, bodies as ellipsoids; and from where to look at it."""
+def scene(
+    robot: Robot, q: Float[np.ndarray, "time links"], whole: Float[np.ndarray, "time nq"] | None = None
+) -> dict[str, Any]:
+    """What moves how: placements, axes, ends of links, bodies as ellipsoids; and from where to look at it.
+
+    `q` has a column a link, of which that of a free base says nothing; `whole` is the robot's own.
+    """
     centres = _centres(robot)
     links = []
     reach = _reach(robot, centres)
@@ -86,6 +106,7 @@ def scene(robot: Robot, q: Float[np.ndarray, "time n"]) -> dict[str, Any]:
                 "name": robot.link_names[i],
                 "parent": robot.tree.parents[i],
                 "slides": not bool(robot.tree.revolute[i]),
+                "free": robot.tree.kinds[i] == "free",
                 "rotation": _rounded6(np.asarray(robot.placement.rotation)[i]),
                 "translation": _rounded6(np.asarray(robot.placement.translation)[i]),
                 "axis": _rounded6(np.asarray(robot.axis)[i]),
@@ -95,7 +116,7 @@ def scene(robot: Robot, q: Float[np.ndarray, "time n"]) -> dict[str, Any]:
                 "body": _body(robot, i, reach),
             }
         )
-    points = _points(robot, q, centres)
+    points = _points(robot, q if whole is None else whole, centres)
     return {"links": links, **_view(points, reach)}
 
 

@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify.floating.rows import LinearRows
+from diffnea.identify.floating.stretches import Stretch
 from diffnea.identify.judge.assess import Assessment, Metrics
+from diffnea.identify.judge.balance import EQUATIONS_KEPT, MOTION_KEPT, PICTURES, Balance, turned
 from diffnea.identify.judge.errors import by_joint, compared, of_torques
 from diffnea.identify.judge.score import NOTHING, torque_nmse
 from diffnea.identify.judge.torque_rows import TorqueRows
@@ -38,6 +40,25 @@ def torque_rows(rows: Sequence[LinearRows], phi: Float[np.ndarray, " m"]) -> Tor
         timed=True,
         size=np.ones(left.shape[1]),
     )
+
+
+def balance(
+    rows: LinearRows,
+    stretch: Stretch,
+    labels: tuple[str, ...],
+    scale: Float[np.ndarray, " v"],
+    phi: tuple[np.ndarray, np.ndarray],
+    feet: bool,
+) -> Balance:
+    """The first of the data not fitted as the page draws them, rows in N and N·m; φ of the fit and of its start."""
+    some = np.flatnonzero((rows.segment == 0) & (rows.sample * rows.dt <= EQUATIONS_KEPT))
+    table = rows.table[some] * scale[:, None]
+    every = max(1, round(1 / (PICTURES * stretch.dt)))
+    seen = stretch.take(slice(0, round(MOTION_KEPT / stretch.dt)))
+    pose = turned(seen.rates, seen.dt) if seen.pose is None else seen.pose
+    takes = [table[:, :, :-1] @ each for each in phi]
+    motion = every * stretch.dt, pose[::every], seen.q[::every]
+    return Balance(stretch.name, labels, rows.dt, table[:, :, -1], *takes, *motion, feet)
 
 
 def assess(fit: TorqueRows, start: TorqueRows, known: bool, options: JudgeOptions) -> tuple[Metrics, Assessment]:

@@ -19,7 +19,7 @@ from diffnea.recordings.smoothing import noise_level
 from diffnea.recordings.terms import Terms, terms
 from diffnea.robot import Robot
 
-_STRETCH_SIGNALS = ("q", "qd", "qdd", "u", "proper", "rates", "turning", "up", "contacts")
+_STRETCH_SIGNALS = ("q", "qd", "qdd", "u", "proper", "rates", "turning", "up", "contacts", "pose")
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Stretch:
     joint_noise: Float[np.ndarray, " n"]  # standard deviation of a reading
     base_noise: Float[np.ndarray, "6"]  # the same of positions and small turns, or of accelerations and rates
     arm: Float[np.ndarray, "3"]  # of the inertial sensor, in the base's frame
+    pose: Float[np.ndarray, "time 7"] | None = None  # x y z, w x y z, where it was measured
 
     def __len__(self) -> int:
         return len(self.q)
@@ -161,6 +162,7 @@ def _stretch(name: str, piece: Recording, base: BaseMotion, gravity: Float[np.nd
         joint_noise=np.array([each.noise for each in smoothed.joints[:n]]),
         base_noise=_base_noise(base, [each.noise for each in smoothed.joints[n:]]),
         arm=base.imu_position,
+        pose=np.column_stack([base.position, base.quaternion])[kept] if base.has_pose else None,
     )
 
 

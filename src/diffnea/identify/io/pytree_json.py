@@ -14,6 +14,7 @@ from diffnea import actuators, flight, models, robot, spatial
 from diffnea.actuators import networks
 from diffnea.files import Json
 from diffnea.identify.io.typed import check
+from diffnea.identify.judge import balance
 
 
 def _classes(*sources: ModuleType) -> dict[str, type]:
@@ -26,7 +27,7 @@ def _classes(*sources: ModuleType) -> dict[str, type]:
     return found
 
 
-CLASSES = _classes(spatial, robot, actuators, networks, models, flight)
+CLASSES = _classes(spatial, robot, actuators, networks, models, flight, balance)
 
 
 def pack(value: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:

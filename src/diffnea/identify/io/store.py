@@ -26,6 +26,7 @@ from diffnea.identify.io.servo_configs import FILES as SERVO_FILES
 from diffnea.identify.io.servo_configs import servo_configs
 from diffnea.identify.io.typed import check
 from diffnea.identify.judge.assess import Metrics
+from diffnea.identify.judge.balance import Balance
 from diffnea.identify.judge.held_out import from_arrays, to_arrays
 from diffnea.identify.judge.score import Score
 from diffnea.identify.judge.verdict import ACCEPTED, FAILED, NO_BETTER, Verdict
@@ -127,7 +128,8 @@ def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> Json:
         "versions": fit.versions or versions(),
     }
     consistent = None if fit.consistent is fit.model else modules.pack(fit.consistent, arrays)
-    return files.named(plain) | {"model": model, "consistent": consistent, "held_out": None}
+    balance = None if fit.balance is None else {"balance": modules.pack(fit.balance, arrays)}
+    return files.named(plain) | {"model": model, "consistent": consistent, "held_out": None} | (balance or {})
 
 
 def _robots(model: Model, fit: Fit, out: Path) -> Json:
@@ -203,6 +205,7 @@ def _rebuilt(content: Json, arrays: dict[str, np.ndarray]) -> Fit:
             outcome=Status(content.get("status", Status.CONVERGED.value)),
             payload=content.get("payload") and Payload.from_dict(files.unnamed(content["payload"])),
             versions=content.get("versions", {}),
+            balance=_balance(content.get("balance"), arrays),
         )
     )
 
@@ -215,6 +218,13 @@ def _model(data: object, arrays: dict[str, np.ndarray]) -> AbstractModel:
     if isinstance(model, Model) and model.actuator.num_joints not in (None, model.robot.num_joints):
         raise ValueError(f"its actuator has {model.actuator.num_joints} joints, its robot {model.robot.num_joints}")
     return model
+
+
+def _balance(data: object, arrays: dict[str, np.ndarray]) -> Balance | None:
+    found = modules.unpack(data, arrays)
+    if not isinstance(found, Balance | None):
+        raise ValueError(f"a {type(found).__name__} stands where the balance of a free base should")
+    return found
 
 
 def _word(verdict: object) -> str:

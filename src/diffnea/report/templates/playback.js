@@ -29,12 +29,22 @@ window.playback = (() => {
   function poses(q) {
     const found = [];
     links.forEach((link, i) => {
+      if (link.free) { found.push({ R: attitude(q[i].slice(3)), p: q[i].slice(0, 3) }); return; }
       const base = link.parent < 0 ? { R: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], p: [0, 0, 0] } : found[link.parent];
       const slid = link.slides ? times(link.rotation, scaled(link.axis, q[i])) : [0, 0, 0];
       const R = link.slides ? link.rotation : product(link.rotation, turn(link.axis, q[i]));
       found.push({ R: product(base.R, R), p: add(base.p, times(base.R, add(link.translation, slid))) });
     });
     return found;
+  }
+
+  // Of a quaternion w x y z.
+  function attitude([w, x, y, z]) {
+    return [
+      [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+      [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+      [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ];
   }
 
   let screen = null;
@@ -112,7 +122,7 @@ window.playback = (() => {
     pen.strokeStyle = colours.line;
     pen.lineWidth = 3;
     links.forEach((link) => {
-      if (link.parent >= 0) return;
+      if (link.parent >= 0 || link.free) return;
       line(pen, [0, 0, 0], link.translation);
       if (!link.slides) return;
       const along = times(link.rotation, link.axis), reach = 0.15 * size;
@@ -134,7 +144,7 @@ window.playback = (() => {
     pen.globalAlpha = 1;
   }
 
-  const run = () => data.runs[Number(control("run").value)];
+  const run = () => (data.runs.length ? data.runs[Number(control("run").value)] : null);
   function draw() {
     look();
     const style = getComputedStyle(document.documentElement);
@@ -145,11 +155,11 @@ window.playback = (() => {
     pen.clearRect(0, 0, screen.width, screen.height);
     ground(pen, colours);
     fixed(pen, colours);
-    const shown = run(), measured = data.measured[state.frame], predicted = shown.q[state.frame];
+    const shown = run();
     trail(pen, data.measured, colours.measured);
-    trail(pen, shown.q, colours[shown.model]);
-    robot(pen, measured, colours.measured, 4, true);
-    robot(pen, predicted, colours[shown.model], 2.5, false);
+    if (shown) trail(pen, shown.q, colours[shown.model]);
+    robot(pen, data.measured[state.frame], colours.measured, 4, true);
+    if (shown) robot(pen, shown.q[state.frame], colours[shown.model], 2.5, false);
     control("scrub").value = state.frame;
     control("time").textContent = `${(state.frame * data.dt).toFixed(2)} s`;
     place.dataset.frame = state.frame;
@@ -177,7 +187,7 @@ window.playback = (() => {
   control("play").addEventListener("click", () => { state.wanted = !state.playing; play(state.wanted); });
   control("scrub").max = frames - 1;
   control("scrub").addEventListener("input", (event) => { state.wanted = false; play(false); state.frame = Number(event.target.value); draw(); });
-  for (const name of ["run", "bodies"]) control(name).addEventListener("input", draw);
+  for (const name of ["run", "bodies"]) control(name)?.addEventListener("input", draw);
 
   // Orbit with mouse, pen or finger; two fingers, or the buttons, for distance.
   const held = new Map();
