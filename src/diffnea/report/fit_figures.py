@@ -160,7 +160,7 @@ def balance(kept: Balance, joints: Joints) -> list[Figure]:
     brought, ours, theirs = (np.asarray(each)[rows] for each in (kept.brought, kept.fit, kept.start))
     time = kept.dt * np.arange(len(brought))
     for k, name in enumerate(kept.labels):
-        unit = f"{name} in {'N' if k < 3 else 'N·m'}" if k < base else joints.label(k - base, "torque")
+        unit = ("in N" if k < 3 else "in N·m") if k < base else joints.label(k - base, "torque")
         sides = (("start", theirs), ("measured", brought), ("fit", ours))
         lines = [curve(time, values[:, k], kind, kind) for kind, values in sides]
         panel = charts.Panel(unit, lines, around(np.concatenate([brought[:, k], ours[:, k], theirs[:, k]]), 0.1))

@@ -20,6 +20,8 @@ OFTEN = 0.5
 # Bodies are drawn no larger and no smaller than these shares of the robot's reach.
 LARGEST, SMALLEST = 0.5, 0.01
 DIGITS = 4
+# A base that goes farther than so many times the robot's reach is looked at from beside it.
+FAR = 6.0
 
 
 def playback(fit: Fit, found: Evidence) -> dict[str, Any] | None:
@@ -45,12 +47,15 @@ def playback(fit: Fit, found: Evidence) -> dict[str, Any] | None:
         "scene": scene(fit.robot, measured),
         "measured": _rounded(measured[::stride]),
         "runs": runs,
+        "follows": False,
     }
 
 
 def free_playback(robot: Robot, kept: Balance) -> dict[str, Any]:
     """The measured motion of a robot with a free base: pose and joints, in the place of the first link's angle."""
-    pose, q = np.asarray(kept.pose, float), np.asarray(kept.q, float)
+    pose, q = np.array(kept.pose, float), np.asarray(kept.q, float)
+    follows = float(np.ptp(pose[:, :3], axis=0).max()) > FAR * _reach(robot, _centres(robot))
+    pose[:, :3] = 0.0 if follows else pose[:, :3]
     rows = [[list(place), *joints] for place, joints in zip(_rounded(pose), _rounded(q), strict=True)]
     links = np.column_stack([np.zeros(len(q)), q])
     return {
@@ -59,6 +64,7 @@ def free_playback(robot: Robot, kept: Balance) -> dict[str, Any]:
         "scene": scene(robot, links, np.column_stack([pose, q])),
         "measured": rows,
         "runs": [],
+        "follows": follows,
     }
 
 
