@@ -56,9 +56,9 @@ def balance(
     every = max(1, round(1 / (PICTURES * stretch.dt)))
     seen = stretch.take(slice(0, round(MOTION_KEPT / stretch.dt)))
     pose = turned(seen.rates, seen.dt) if seen.pose is None else seen.pose
-    takes = [table[:, :, :-1] @ each for each in phi]
+    ours, theirs = (table[:, :, :-1] @ each for each in phi)
     motion = every * stretch.dt, pose[::every], seen.q[::every]
-    return Balance(stretch.name, labels, rows.dt, table[:, :, -1], *takes, *motion, feet)
+    return Balance(stretch.name, labels, rows.dt, table[:, :, -1], ours, theirs, *motion, feet)
 
 
 def assess(fit: TorqueRows, start: TorqueRows, known: bool, options: JudgeOptions) -> tuple[Metrics, Assessment]:

@@ -162,8 +162,14 @@ def _stretch(name: str, piece: Recording, base: BaseMotion, gravity: Float[np.nd
         joint_noise=np.array([each.noise for each in smoothed.joints[:n]]),
         base_noise=_base_noise(base, [each.noise for each in smoothed.joints[n:]]),
         arm=base.imu_position,
-        pose=np.column_stack([base.position, base.quaternion])[kept] if base.has_pose else None,
+        pose=_pose(base, kept),
     )
+
+
+def _pose(base: BaseMotion, kept: slice) -> Float[np.ndarray, "time 7"] | None:
+    if base.position is None or base.quaternion is None:
+        return None
+    return np.column_stack([base.position, base.quaternion])[kept]
 
 
 def _base_noise(base: BaseMotion, of_pose: Sequence[float]) -> Float[np.ndarray, "6"]:
