@@ -89,6 +89,14 @@ class AbstractActuator(eqx.Module):
         """Without command the model's energy stays ("conserving"), never rises ("bounded"), or may ("unbounded")."""
         return "conserving"
 
+    def learned(self) -> "AbstractActuator":
+        """Which leaves are learned: a tree like this one, of truths; parts say it of theirs."""
+
+        def is_part(node) -> bool:
+            return isinstance(node, AbstractActuator) and node is not self
+
+        return jax.tree.map(lambda node: node.learned() if is_part(node) else True, self, is_leaf=is_part)
+
     def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         """The torque that the command brings; exactly 0 at u = 0 unless the actuator is unbounded."""
         return u

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike, PRNGKeyArray
+from jaxtyping import ArrayLike, Float, PRNGKeyArray
 
 from diffnea import batches, formats, manifold
 from diffnea.actuators.base import AbstractActuator, Ideal
@@ -70,6 +70,7 @@ class Start:
     """Where coefficients start, one entry a joint."""
 
     scales: Scales
+    effort: Float[np.ndarray, " n"]
     viscous: ArrayLike
     dry: ArrayLike
     inertia: ArrayLike
@@ -88,7 +89,7 @@ Builder = Callable[[Start, Sizes, PRNGKeyArray], AbstractActuator]
 
 def _motor(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Motor:
     """A motor on `SUPPLY` that stalls at the joint's effort and runs free at its speed, turning as the gain says."""
-    effort, speed = np.array(start.scales.effort), np.array(start.scales.speed)
+    effort, speed = start.effort, np.array(start.scales.speed)
     constant = SUPPLY / speed
     direction = np.where(np.asarray(start.gain) < 0, -1.0, 1.0)
     return Motor.of(constant, constant * SUPPLY / effort, direction, driven=start.driven)
@@ -114,7 +115,7 @@ def _delay(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Delay:
 def _servo(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Servo:
     """A stiffness whose friction leaves a usual band, and a damping that leaves a usual lag; no limits, which few logs
     show."""
-    stiffness = np.maximum(np.asarray(start.dry), np.array(start.scales.effort) / 20) / SERVO_BAND
+    stiffness = np.maximum(np.asarray(start.dry), start.effort / 20) / SERVO_BAND
     damping, limit = SERVO_LAG * stiffness, np.full(start.num_joints, np.inf)
     for k, servo in start.servos.items():
         stiffness[k], damping[k], limit[k] = servo.stiffness, servo.damping, servo.limit
@@ -159,10 +160,14 @@ BUILDERS: dict[str, Builder] = {
     "viscous": lambda start, sizes, key: Viscous.of(start.viscous),
     "stribeck": _stribeck,
     "nn-friction": lambda start, sizes, key: NetworkFriction.random(
-        key, start.scales, jnp.asarray(start.dry), sizes.width, sizes.depth
+        key, start.scales, jnp.asarray(start.effort), jnp.asarray(start.dry), sizes.width, sizes.depth
     ),
-    "nn-residual": lambda start, sizes, key: NetworkResidual.random(key, start.scales, sizes.width, sizes.depth),
-    "nn-torque": lambda start, sizes, key: NetworkTorque.random(key, start.scales, sizes.width, sizes.depth),
+    "nn-residual": lambda start, sizes, key: NetworkResidual.random(
+        key, start.scales, jnp.asarray(start.effort), sizes.width, sizes.depth
+    ),
+    "nn-torque": lambda start, sizes, key: NetworkTorque.random(
+        key, start.scales, jnp.asarray(start.effort), sizes.width, sizes.depth
+    ),
     "motor": _motor,
     "offset": lambda start, sizes, key: Offset.none(start.num_joints, sizes.harmonics, start.period),
     "delay": _delay,
@@ -204,18 +209,17 @@ def make(
     turns = np.zeros(num_joints, bool) if revolute is None else np.asarray(revolute, bool)
     if turns.shape != (num_joints,):
         raise ValueError(f"revolute has shape {turns.shape}; give {num_joints} truths, one a joint")
-    efforts = static("effort", effort, num_joints)
+    small = np.array(static("effort", effort, num_joints))
     scales = Scales(
         tuple(turns.tolist()),
         static("reach", USUAL_REACH, num_joints),
         static("speed", speed, num_joints),
-        efforts,
     )
     # Without a word on the joints a position may be an angle: a period of 2π serves both.
     period = np.where(turns | (revolute is None), 2 * np.pi, 4 * USUAL_REACH)
-    small = np.array(efforts)
     start = Start(
         scales,
+        effort=small,
         viscous=small * DAMPING_RATE / FULL_ACCELERATION,
         dry=small * DRY_DECELERATION / FULL_ACCELERATION,
         inertia=small / FULL_ACCELERATION,
@@ -258,7 +262,8 @@ def for_robot(
     wraps = kinds == "continuous"
     period = np.where(wraps | (turns & ~(ranged & (span < np.pi))), 2 * np.pi, 4 * reach)
     start = Start(
-        Scales(*(tuple(row.tolist()) for row in (turns, reach, speed, effort))),
+        Scales(*(tuple(row.tolist()) for row in (turns, reach, speed))),
+        effort=effort,
         viscous=np.where(damping > 0, damping, DAMPING_RATE * inertia),
         dry=np.where(friction > 0, friction, DRY_DECELERATION * inertia),
         inertia=inertia,

@@ -1,7 +1,7 @@
 """Small smooth networks as actuators: friction that only dissipates, a residual torque, the torque itself."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import equinox as eqx
 import jax
@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Resistance, Stage
-from diffnea.actuators.coefficients import limited, positive, raw_of
+from diffnea.actuators.coefficients import MOST, limited, positive, raw_of
 
 # Bounds weights, so that no sum of products overflows.
 MOST_WEIGHT = 1e6
 # How large a new network's output is beside a full one: a start is near the ideal actuator.
 SMALL = 0.01
+# An effort is a positive size, whatever number stands for it, and a command is divided by it.
+LEAST_EFFORT = 1e-12
 
 
 @final
@@ -53,17 +55,16 @@ class Scales:
     turns: tuple[bool, ...]
     reach: tuple[float, ...]
     speed: tuple[float, ...]
-    effort: tuple[float, ...]
 
-    def columns(self, dtype) -> tuple[Float[Array, " n"], Float[Array, " n"], Float[Array, " n"]]:
-        """Reach, speed and effort as arrays."""
-        reach, speed, effort = (jnp.asarray(np.array(row), dtype) for row in (self.reach, self.speed, self.effort))
-        return reach, speed, effort
+    def columns(self, dtype) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        """Reach and speed as arrays."""
+        reach, speed = (jnp.asarray(np.array(row), dtype) for row in (self.reach, self.speed))
+        return reach, speed
 
 
 def features(scales: Scales, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, "n 3"]:
     """Sine and cosine of each position, and the velocity; a position that is no angle enters by its arctangent."""
-    reach, speed, _ = scales.columns(q.dtype)
+    reach, speed = scales.columns(q.dtype)
     turns = np.array(scales.turns)
     angle = jnp.where(turns, q, 0.0)
     length = q / reach
@@ -78,6 +79,16 @@ def joint_networks(key: PRNGKeyArray, num_joints: int, inputs: int, width: int, 
     return jax.vmap(lambda k: Network.random(k, inputs, 1, width, depth))(jax.random.split(key, num_joints))
 
 
+def _size(effort: Float[Array, " n"]) -> Float[Array, " n"]:
+    """A usual effort, positive."""
+    return jnp.clip(jnp.abs(effort), LEAST_EFFORT, MOST)
+
+
+def without_effort(actuator: Any) -> Any:
+    """Which leaves of a network are learned: all but its scale."""
+    return eqx.tree_at(lambda part: part.effort, jax.tree.map(lambda _: True, actuator), False)
+
+
 def _outputs(networks: Network, inputs: Float[Array, "n k"]) -> Float[Array, " n"]:
     return jax.vmap(lambda network, x: network(x)[0])(networks, inputs)
 
@@ -90,17 +101,27 @@ class NetworkFriction(AbstractActuator):
     """
 
     networks: Network
+    effort: Float[Array, " n"]  # what is usual: not learned, and no constant, so that robots of one shape share programs
     scales: Scales = eqx.field(static=True)
 
     @classmethod
     def random(
-        cls, key: PRNGKeyArray, scales: Scales, dry: Float[Array, " n"], width: int = 8, depth: int = 2
+        cls,
+        key: PRNGKeyArray,
+        scales: Scales,
+        effort: Float[Array, " n"],
+        dry: Float[Array, " n"],
+        width: int = 8,
+        depth: int = 2,
     ) -> "NetworkFriction":
         """Networks whose friction starts near `dry` everywhere."""
         networks = joint_networks(key, len(scales.turns), 3, width, depth)
-        level = raw_of(dry / scales.columns(dry.dtype)[2])[:, None]
+        level = raw_of(dry / effort)[:, None]
         biases = (*networks.biases[:-1], level.astype(networks.biases[-1].dtype))
-        return cls(Network(networks.weights, biases), scales)
+        return cls(Network(networks.weights, biases), effort, scales)
+
+    def learned(self) -> "NetworkFriction":
+        return without_effort(self)
 
     @property
     def num_joints(self) -> int:
@@ -112,7 +133,7 @@ class NetworkFriction(AbstractActuator):
 
     def resistance(self, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Resistance:
         share = positive(_outputs(self.networks, features(self.scales, q, qd)))
-        return Resistance(self.scales.columns(q.dtype)[2] * share, jnp.zeros_like(qd))
+        return Resistance(_size(self.effort) * share, jnp.zeros_like(qd))
 
 
 @final
@@ -120,12 +141,18 @@ class NetworkResidual(AbstractActuator):
     """`τ = u + f(q, q̇)` with f a network, joint by joint."""
 
     networks: Network
+    effort: Float[Array, " n"]
     scales: Scales = eqx.field(static=True)
 
     @classmethod
-    def random(cls, key: PRNGKeyArray, scales: Scales, width: int = 8, depth: int = 2) -> "NetworkResidual":
+    def random(
+        cls, key: PRNGKeyArray, scales: Scales, effort: Float[Array, " n"], width: int = 8, depth: int = 2
+    ) -> "NetworkResidual":
         """Networks whose torque starts near zero."""
-        return cls(joint_networks(key, len(scales.turns), 3, width, depth), scales)
+        return cls(joint_networks(key, len(scales.turns), 3, width, depth), effort, scales)
+
+    def learned(self) -> "NetworkResidual":
+        return without_effort(self)
 
     @property
     def num_joints(self) -> int:
@@ -136,7 +163,7 @@ class NetworkResidual(AbstractActuator):
         return "unbounded"
 
     def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
-        return self.scales.columns(q.dtype)[2] * _outputs(self.networks, features(self.scales, q, qd))
+        return _size(self.effort) * _outputs(self.networks, features(self.scales, q, qd))
 
 
 @final
@@ -145,13 +172,19 @@ class NetworkTorque(AbstractActuator):
 
     networks: Network
     direct: Float[Array, " n"]
+    effort: Float[Array, " n"]
     scales: Scales = eqx.field(static=True)
 
     @classmethod
-    def random(cls, key: PRNGKeyArray, scales: Scales, width: int = 8, depth: int = 2) -> "NetworkTorque":
+    def random(
+        cls, key: PRNGKeyArray, scales: Scales, effort: Float[Array, " n"], width: int = 8, depth: int = 2
+    ) -> "NetworkTorque":
         """Networks whose torque starts near the command."""
         count = len(scales.turns)
-        return cls(joint_networks(key, count, 4, width, depth), jnp.ones(count), scales)
+        return cls(joint_networks(key, count, 4, width, depth), jnp.ones(count), effort, scales)
+
+    def learned(self) -> "NetworkTorque":
+        return without_effort(self)
 
     @property
     def num_joints(self) -> int:
@@ -169,6 +202,6 @@ class NetworkTorque(AbstractActuator):
         return jnp.zeros_like(u)  # the command goes through the network
 
     def residual(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
-        effort = self.scales.columns(q.dtype)[2]
+        effort = _size(self.effort)
         inputs = jnp.concatenate([features(self.scales, q, qd), (u / effort)[:, None]], -1)
         return limited(self.direct) * u + effort * _outputs(self.networks, inputs)

@@ -168,8 +168,9 @@ class Estimator:
         method, steps = self.request.method, self.request.steps
         if method == "adam":
             return multistart.by_adam(task, **({} if steps is None else {"steps": steps}))
-        ways = {"lm": multistart.by_least_squares, "auto": multistart.by_race}
-        return ways[method](task, task.options.iterations if steps is None else steps)
+        if steps is not None:
+            task = replace(task, options=replace(task.options, iterations=steps))
+        return multistart.by_least_squares(task) if method == "lm" else multistart.by_race(task)
 
     def _improved(self, free: Unknowns, parts: Split, found: multistart.Found) -> Outcome:
         """What a search brings, and after it the trajectory loss where that is asked for."""

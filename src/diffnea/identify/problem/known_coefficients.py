@@ -52,7 +52,7 @@ def with_known(actuator: AbstractActuator, known: Mapping[str, object]) -> tuple
     Values are in the units of the tables (delay in samples), one for all joints or one for each.
     """
     parts = list(actuator.parts) if isinstance(actuator, Combined) else [actuator]
-    masks = [jax.tree.map(lambda leaf: np.ones(np.shape(leaf), bool), part) for part in parts]
+    masks = [jax.tree.map(lambda leaf, free: np.full(np.shape(leaf), free), part, part.learned()) for part in parts]
     for name, value in known.items():
         k, (_, leaf, encode, signed) = _place(name, parts)
         stored = encode(parts[k], _checked(name, value, signed))

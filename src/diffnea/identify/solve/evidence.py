@@ -82,17 +82,18 @@ def weigh(
     options: SolveOptions,
     robust: bool = False,
 ) -> Posterior:
-    """Noise, strengths and θ in turn until they stay, from θ on."""
+    """Noise, strengths and θ in turn until they stay, from θ on; fewer iterations mean fewer turns too."""
     history: list[float] = []
     trust, pace, before = options.strength, 1.0, 0.0
-    for k in range(options.evidence_rounds):
+    rounds = min(options.evidence_rounds, -(-options.iterations // INNER))
+    for k in range(rounds):
         weighted, variance = _weighted(equations, rows, theta, robust, options)
         whole = equations.problem(weighted)
         run = minimise(prior.added(whole, variance), theta[None], options.iterations if k == 0 else INNER, warm=k > 0)
         theta = run.theta[0]
         value, precision = _precision(whole, prior, theta, variance)
         history.append(value)
-        tell(k + 1, options.evidence_rounds, value)
+        tell(k + 1, rounds, value)
         if precision is None or value < FLOOR:
             break
         found = _trust(prior, theta, precision, trust, options)
@@ -223,5 +224,5 @@ def best_of(
     """Of several starts the one that the data and the prior like best after a short search."""
     if len(theta) == 1:
         return theta[0]
-    heat = minimise(prior.added(whole, variance), theta, HEAT_ITERATIONS)
+    heat = minimise(prior.added(whole, variance), theta, min(options.iterations, HEAT_ITERATIONS))
     return heat.theta[heat.best]

@@ -48,18 +48,18 @@ def by_adam(task: Task, steps: int = gradient.MOST_STEPS_OF_ADAM, rate: float = 
     return _found(task, run, 0, notes)
 
 
-def by_least_squares(task: Task, iterations: int | None = None) -> Found:
+def by_least_squares(task: Task) -> Found:
     """Levenberg-Marquardt from the first start."""
     if task.prior is not None:
         return _from_file(task, task.prior, task.starts[:1], (), ())
-    return _finish(task, task.starts[:1], (), (), iterations or task.options.iterations)
+    return _finish(task, task.starts[:1], (), (), task.options.iterations)
 
 
-def by_race(task: Task, iterations: int | None = None) -> Found:
+def by_race(task: Task) -> Found:
     """Several starts, and all data from the best of them."""
     if task.free.size > MOST_FOR_NORMAL:
         return _by_long_adam(task)
-    iterations = iterations or task.options.iterations
+    iterations = task.options.iterations
     if task.prior is None:
         return _finish(task, *_raced(task, iterations), iterations)
     curves = with_other_friction(task.free, task.free.start, CURVES, task.seed, task.whole.qd.std(0))
