@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from benchmark_records import made_up, write_benchmark
 
 from diffnea import benchmark, files, report
-from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, lock, records
+from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, local, lock, records
 
 HERE = Path(__file__).parent
 
@@ -71,6 +72,15 @@ def test_groups_keep_together_what_shares_compilations():
     networks = ["nn" in group[0].model for group in found]
     assert networks == sorted(networks, reverse=True)  # what takes longest comes first
     assert {group[0].entry.actuator for group in found[-4:]} == {"ideal"}
+
+
+def test_a_worker_goes_on_with_models_that_it_can_roll_out():
+    waiting = deque(groups(cells(models=("diffnea-nn-friction", "diffnea-nn-torque", "nokin-nn-torque"))))
+    last = waiting.popleft()[0]
+    assert last.model == "diffnea-nn-friction" and local._akin(waiting.copy(), last)[0].model == "diffnea-nn-torque"
+    first = waiting.popleft()[0]
+    akin = local._akin(waiting, first)[0]
+    assert (akin.system, akin.model) == (first.system, "nokin-nn-torque") and len(waiting) == 3
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,10 @@ import diffnea as dn
 from diffnea.benchmark import Cell, Record, datasets, judging, real, trial
 from diffnea.benchmark.judging import Motion
 from diffnea.files import finite
+from diffnea.identify import pipeline
 from diffnea.identify.judge.windows import Windows
+from diffnea.identify.problem.residuals import Form
+from diffnea.identify.problem.unknowns import unknowns
 
 REAL = Path(__file__).parent.parent.parent / "shared" / "data"
 EXACT = 1e-10
@@ -279,10 +282,11 @@ def test_ways_of_training_are_ways_to_fit(monkeypatch, simulated, uniform):
     data, options = asked("simulated", "diffnea-viscous", "trajectory")
     assert options["loss"] == "trajectory" and options["method"] == "auto" and data is simulated.train
     data, options = asked("uniform", "diffnea-viscous", "trajectory")
-    assert "loss" not in options and len(data) == len(uniform.thinned)  # samples without order have no trajectories
+    # Samples without order have no trajectories.
+    assert options["loss"] == "acceleration" and len(data) == len(uniform.thinned)
     _, options = asked("simulated", "diffnea-viscous", "adam")
     assert options["method"] == "adam" and options["steps"] == trial.QUICK_STEPS
-    assert "loss" not in asked("simulated", "diffnea-viscous", "auto")[1]
+    assert asked("simulated", "diffnea-viscous", "auto")[1]["loss"] == "acceleration"  # not what `fit` would choose
     for training in ("auto", "adam", "trajectory"):
         assert asked("simulated", "nea", training)[1]["method"] == "linear"
         assert asked("simulated", "ff-nn", training)[1]["method"] == "adam"
@@ -303,6 +307,27 @@ def test_few_numbers_follow_the_trajectories_of_machines_that_no_model_matches(m
     assert trial.follows_trajectories(Cell("cartpole", dataset, model, 0, "auto", quick)) is follows
     assert trial.follows_trajectories(Cell("cartpole", dataset, model, 0, "trajectory", quick))
     assert not trial.follows_trajectories(Cell("cartpole", dataset, model, 0, "adam", quick))
+
+
+def test_a_cell_looks_for_no_mistake_in_its_recordings(monkeypatch):
+    def looked(*arguments, **options):
+        raise AssertionError("hints are of no use here")
+
+    monkeypatch.setattr(pipeline, "hints", looked)
+    record = trial.run(Cell("furuta", "stand-in", "nea", 0, quick=True))
+    assert record.error is None and record.numbers["fit"]["verdict"] != "accepted"
+
+
+def test_networks_for_machines_of_one_shape_share_their_programs():
+    def form(seed):
+        robot = datasets.prior(dn.systems.cartpole().robot, seed)
+        free = unknowns(robot, ("inertia",), "nn-torque", jax.random.key(0))
+        _, structure, masks = free.nameless()
+        assert not any("effort" in label for label in free.labels)
+        return Form.of("acceleration", structure, masks), free.tree[1].effort
+
+    (one, usual), (other, more) = form(0), form(1)
+    assert one == other and hash(one) == hash(other) and np.any(np.asarray(usual) != np.asarray(more))
 
 
 def test_what_goes_wrong_is_a_record(monkeypatch):

@@ -35,7 +35,7 @@ class Problem:
         virtual = parameters.encode(robot, nearest=True)
         masks = parameters.learnable(virtual, learn)
         actuator = actuators.Viscous.of(robot.damping) if actuator is None else actuator
-        moving = jax.tree.map(lambda leaf: np.ones(leaf.shape, bool), actuator)
+        moving = jax.tree.map(lambda leaf, free: np.full(leaf.shape, free), actuator, actuator.learned())
         first = parameters.pack(virtual, masks)
         self.theta = np.concatenate([first, parameters.pack(actuator, moving)])
         self.labels = (*parameters.labels(virtual, masks), *(f"a{i}" for i in range(len(self.theta) - len(first))))

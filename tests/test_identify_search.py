@@ -12,7 +12,8 @@ from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.equations import batch, equations
 from diffnea.identify.problem.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_race
+from diffnea.identify.solve.file_prior import file_prior
+from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_least_squares, by_race
 from diffnea.identify.solve.solution import Solution, status_of
 from diffnea.models import Model
 from diffnea.recordings import Recording
@@ -71,3 +72,26 @@ def test_a_curve_that_the_race_has_lost_is_found_by_other_curves():
     )
     assert task.rows[0].low_pass is not None
     assert by_race(task).loss < 0.5 * by_race(replace(task, rough=True)).loss
+
+
+def test_steps_bound_a_search_from_the_robot_file_too():
+    robot = systems.cartpole().robot
+    free = unknowns(robot, ("inertia",), "stribeck", jax.random.key(0))
+    recording = _swing(robot)
+    parts = split([recording], [recording], robot.joint_names, 2, 0)
+    weight = np.ones(2)
+    task = Task(
+        "acceleration",
+        free,
+        *(batch(each, 0, weight) for each in (parts.train, parts.validation)),
+        equations(parts.fitted, 0, weight),
+        batch(parts.fitted, 0, weight),
+        free.start[None],
+        file_prior(free, weight, SolveOptions()),
+        0,
+        SolveOptions(iterations=4),
+        torque=weight,
+    )
+    short, long = by_least_squares(task), by_least_squares(replace(task, options=SolveOptions()))
+    assert len(short.history) == 2 and not short.converged  # one round of evidence, and the end
+    assert len(long.history) > 4 and long.converged and long.loss < short.loss

@@ -101,7 +101,9 @@ class NetworkFriction(AbstractActuator):
     """
 
     networks: Network
-    effort: Float[Array, " n"]  # what is usual: not learned, and no constant, so that robots of one shape share programs
+    effort: Float[
+        Array, " n"
+    ]  # what is usual: not learned, and no constant, so that robots of one shape share programs
     scales: Scales = eqx.field(static=True)
 
     @classmethod

@@ -35,6 +35,7 @@ class _Crew:
         self.work = work
         self.context = mp.get_context("spawn")
         self.members: dict[Connection, tuple[Any, Group]] = {}
+        self.last: dict[Connection, Cell] = {}  # of the group that each worker is at
         self.deaths: dict[Cell, int] = {}
 
     def run(self, groups: deque[Group], workers: int) -> Iterator[Record]:
@@ -61,7 +62,7 @@ class _Crew:
             process.start()
         there.close()
         here.send(group)
-        self.members[here] = (process, list(group))
+        self.members[here], self.last[here] = (process, list(group)), group[0]
 
     def next_group(self, link: Connection, groups: deque[Group]) -> None:
         process, _ = self.members[link]
@@ -71,9 +72,9 @@ class _Crew:
             del self.members[link]
             process.join()
             return
-        group = groups.popleft()
+        group = _akin(groups, self.last[link])
         link.send(group)
-        self.members[link] = (process, list(group))
+        self.members[link], self.last[link] = (process, list(group)), group[0]
 
     def bury(self, link: Connection, groups: deque[Group]) -> Iterator[Record]:
         """A dead worker: its cell is tried again or given up, and another worker goes on with the rest."""
@@ -93,6 +94,16 @@ class _Crew:
         for process, _ in self.members.values():
             process.kill()
             process.join()
+
+
+def _akin(groups: deque[Group], last: Cell) -> Group:
+    """The next group for a worker: one whose models are rolled out by programs that it has made, or the first."""
+    kind = (last.system, last.entry.actuator)
+    for group in groups:
+        if (group[0].system, group[0].entry.actuator) == kind:
+            groups.remove(group)
+            return group
+    return groups.popleft()
 
 
 @contextmanager

@@ -140,7 +140,7 @@ class JudgeOptions:
     # Positions that are noise to this share of their spread tell nothing.
     noise: float = 0.5
     # Hints. A mistake is named if undoing it leaves less than this share of what was left, and no more of the torques
-    # than that; where less than the last is left as given, data and file go together.
+    # than that (with 0 none is looked for); where less than the last is left as given, data and file go together.
     hint_better: float = 0.5
     hint_below: float = 0.1
     hint_fine: float = 0.02

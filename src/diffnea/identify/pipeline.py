@@ -160,7 +160,7 @@ class Plan:
             notes = (*stopped, *still_joints(parts, asked.joint_names))
             strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
             verdict = judge(metrics, judged, asked.joint_names, problems, notes, (*strange, *self._unexcited()))
-            if verdict != ACCEPTED and isinstance(asked.given, Robot):
+            if verdict != ACCEPTED and isinstance(asked.given, Robot) and asked.options.judge.hint_below > 0:
                 verdict = verdict.also(hints(asked.given, parts.fitted, outcome.model, asked.options.judge))
         return Fit(
             model=outcome.model,

@@ -180,11 +180,13 @@ def _finish(task: Task, theta: np.ndarray, history: tuple, notes: tuple[Note, ..
 def _from_file(task: Task, prior: Prior, starts: np.ndarray, history: tuple, notes: tuple[Note, ...]) -> Found:
     """The robot file as a prior: torques first, which are linear in the bodies, then the loss asked for.
 
-    A rough fit, from which trajectories go on, is of one of them: of torques where their scale is known.
+    A rough fit, from which trajectories go on, is of one of them: of torques where their scale is known. Where no more
+    than a few steps are asked for, they go to the loss asked for.
     """
     if task.rough:
         return _roughly(task, prior, starts, history, notes)
-    if task.loss != "torque" and task.torque is not None:
+    few = task.options.iterations < HEAT_ITERATIONS
+    if task.loss != "torque" and task.torque is not None and not few:
         rows = [each.scaled(task.torque) for each in task.rows]
         near = _weighed("torque", task, rows, prior, _linear_starts(task, rows, prior, starts))
         starts = starts if near is None else np.concatenate([near.theta[None], starts])
