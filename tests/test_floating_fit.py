@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea import report
+from diffnea import identify, report
+from diffnea.cli import main
 from diffnea.errors import DiffneaError
 from diffnea.identify.floating.columns import Beside, columns, given_numbers, numbers, sizes
 from diffnea.identify.floating.contacts import prepared, projected, with_feet
@@ -224,6 +225,19 @@ def test_the_page_of_a_free_base_draws_its_equations_and_its_motion(fitted, tmp_
     assert kept.labels[:1] == ("base force x",) and not kept.feet
     better = [np.mean((np.asarray(side) - np.asarray(kept.brought)) ** 2) for side in (kept.fit, kept.start)]
     assert better[0] < 0.3 * better[1]
+
+
+def test_a_check_tells_what_a_free_base_determines(fitted, flight, robots, tmp_path, monkeypatch, capsys):
+    (tmp_path / "hopper.xml").write_text(hopper(0.8 * MASS))
+    dn.save_recording(recording(flight, robots[1], "pose")[:2000], tmp_path / "flight.csv")
+    monkeypatch.setattr(identify, "fit", lambda *_, **__: fitted)  # what a fit is has tests of its own
+    assert main(["check", str(tmp_path / "hopper.xml"), str(tmp_path / "flight.csv"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["actuator"] == "viscous" and told["rank"] == fitted.known.counts["rank"] > 30
+    assert "mass of all links" in {each["formula"] for each in told["combinations"]}
+    assert told["sliding"] == [False] * 4 and any("masses" in each for each in told["verdict"]["good_for"])
+    assert main(["check", str(tmp_path / "hopper.xml"), str(tmp_path / "flight.csv"), "--feet", "l=l_shank:0,0"]) == 1
+    assert "--feet has" in capsys.readouterr().err
 
 
 def test_a_base_of_which_rates_alone_are_known_turns_in_place():

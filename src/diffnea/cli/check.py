@@ -10,6 +10,7 @@ from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.check import CheckArguments
 from diffnea.cli.check_verdict import verdict
 from diffnea.cli.check_words import check_in_words, verdict_in_words
+from diffnea.cli.feet import feet_of
 from diffnea.cli.simulate import stated_friction
 from diffnea.cli.suspicions import suspicions, unit_suspicions
 from diffnea.excitation import foretold
@@ -43,7 +44,7 @@ class Check(CheckArguments):
         inputs.double_precision()
         if self.out is not None:
             outputs.check_file(self.out)
-        begun = inputs.read_start(self.robot, self.lock, False, self.base, self.loose)
+        begun = inputs.read_start(self.robot, self.lock, True, self.base, self.loose)
         robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
         with inputs.at_work(f"looking over {sum(map(len, data))} samples", self.json or self.quiet):
@@ -54,8 +55,8 @@ class Check(CheckArguments):
             "robot": self.robot,
             "given": list(self.recordings),
             "joints": list(robot.joint_names),
-            "sliding": [kind == "prismatic" for kind in robot.tree.kinds],
-            "all_driven": bool(np.all(np.asarray(robot.limits.effort) > 0)),
+            "sliding": [robot.tree.kinds[link] == "prismatic" for link in robot.joint_links],
+            "all_driven": robot.base == "fixed" and bool(np.all(np.asarray(robot.limits.effort) > 0)),
             "recordings": [finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
             "stopped": bool(units),
             **told,
@@ -68,6 +69,8 @@ class Check(CheckArguments):
 
     def _foretold(self, begun: inputs.Start, data: list[Recording]) -> dict[str, Any]:
         """What a fit would choose and determine, and hints at what is wrong."""
+        if begun.robot.base == "floating":
+            return self._of_free_base(begun.robot, data)
         (choice, told), payload = self._told(begun, data)
         hinted = () if "payload" in self.learn else _hints(begun.robot, data)
         return {
@@ -78,6 +81,19 @@ class Check(CheckArguments):
             "hint_codes": [each.code for each in hinted],
             **told.to_dict(),
             "payload": None if payload is None else payload.to_dict(),
+        }
+
+    def _of_free_base(self, robot: Robot, data: list[Recording]) -> dict[str, Any]:
+        """The same of a free base: its equations are linear, so that a fit takes no longer than a forecast."""
+        learn = inputs.parts_to_learn(self.learn)
+        found = identify.fit(robot, data, learn=learn, actuator=self.actuator, loss=self.loss, feet=feet_of(self.feet))
+        return _NOTHING | {
+            "actuator": found.config["actuator"],
+            "loss": found.config["loss"],
+            "notes": list(map(str, found.notes)),
+            "combinations": [each.to_dict() for each in found.identifiable],
+            "unknown": list(map(str, found.unknown)),
+            **(found.known.counts or {}),
         }
 
     def _told(self, begun: inputs.Start, data: list[Recording]) -> tuple[Foretold, Payload | None]:

@@ -7,6 +7,7 @@ from typing import Any
 from diffnea import identify, report
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.fit import FitArguments
+from diffnea.cli.feet import feet_of
 from diffnea.cli.suspicions import suspicions, timing
 from diffnea.cli.words import fit_in_words
 from diffnea.excitation.choosing import AUTO
@@ -48,7 +49,7 @@ class Fit(FitArguments):
                 links=self.links or None,
                 joints=self.joints or None,
                 known=_known(self.set),
-                feet=_feet(self.feet),
+                feet=feet_of(self.feet),
                 progress=watch,
             )
             _tell(watch, "working out what the data determine")
@@ -118,23 +119,6 @@ def _rejected(name: str, earlier: identify.Fit | None) -> list[str]:
 def _tell(watch: inputs.Watch | None, stage: str) -> None:
     if watch is not None:
         watch(stage, 0, 0, float("nan"))
-
-
-def _feet(words: tuple[str, ...]) -> dict[str, identify.Foot]:
-    """As "FL=FL_calf:0,0,-0.213:0.022": a name, a link, a point in its frame, and a radius where it is a ball."""
-    found = {}
-    for word in words:
-        name, _, rest = word.partition("=")
-        link, *numbers = rest.split(":")
-        try:
-            x, y, z = map(float, (numbers[0] if numbers else "0,0,0").split(","))
-            radius = float(numbers[1]) if len(numbers) > 1 else 0.0
-        except ValueError:
-            raise ValueError(f'fit: --feet has "{word}"; give NAME=LINK:X,Y,Z:RADIUS, m in the link\'s frame') from None
-        if not link or len(numbers) > 2:
-            raise ValueError(f'fit: --feet has "{word}"; give NAME=LINK:X,Y,Z:RADIUS, m in the link\'s frame')
-        found[name] = identify.Foot(link, (x, y, z), radius)
-    return found
 
 
 def _known(settings: tuple[str, ...]) -> dict[str, list[float]]:

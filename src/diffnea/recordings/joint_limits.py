@@ -55,7 +55,9 @@ def limit_contacts(
 ) -> tuple[LimitContact, ...]:
     """The limits of the robot that its joints reach or pass; `noise` as for `at_limits`."""
     found = []
-    sides = zip(("lower", "upper"), _sides(recording, robot.limits, noise), (np.min, np.max), strict=True)
+    single = robot.joint_links  # a free base has no limits
+    limits = Limits(*(getattr(robot.limits, key)[single] for key in ("lower", "upper", "velocity", "effort")))
+    sides = zip(("lower", "upper"), _sides(recording, limits, noise), (np.min, np.max), strict=True)
     for side, there, extreme in sides:
         for k in np.flatnonzero(there.any(0)):
             flags = there[:, k].astype(int)
@@ -63,9 +65,9 @@ def limit_contacts(
                 LimitContact(
                     joint=joint_labels(recording)[k],
                     side=side,
-                    limit=float(getattr(robot.limits, side)[k]),
+                    limit=float(getattr(limits, side)[k]),
                     furthest=float(extreme(recording.q[:, k])),
-                    unit="rad" if robot.tree.revolute[k] else "m",
+                    unit="rad" if robot.tree.revolute[single[k]] else "m",
                     seconds=float(flags.sum() * recording.dt),
                     times=int(flags[0] + (np.diff(flags) == 1).sum()),
                 )

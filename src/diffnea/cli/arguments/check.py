@@ -46,6 +46,8 @@ class CheckArguments:
     for one on a stand."""
     loose: Flag = False
     """Joints that follow others (mimic, equalities) move by themselves, and loops are open."""
+    feet: SomeWords = ()
+    """Feet of a free base that touch the ground, as for a fit: FL=FL_calf:0,0,-0.213:0.022."""
     out: File = None
     """A page to write, with pictures: check.html."""
     all: Flag = False
