@@ -234,7 +234,8 @@ def test_a_check_tells_what_a_free_base_determines(fitted, flight, robots, tmp_p
     assert main(["check", str(tmp_path / "hopper.xml"), str(tmp_path / "flight.csv"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["actuator"] == "viscous" and told["rank"] == fitted.known.counts["rank"] > 30
-    assert "mass of all links" in {each["formula"] for each in told["combinations"]}
+    values = {each["formula"]: each["value"] for each in told["combinations"]}
+    assert values["mass of all links"] == pytest.approx(0.8 * MASS + 2 * 1.4)  # as the file has it
     assert told["sliding"] == [False] * 4 and any("masses" in each for each in told["verdict"]["good_for"])
     assert main(["check", str(tmp_path / "hopper.xml"), str(tmp_path / "flight.csv"), "--feet", "l=l_shank:0,0"]) == 1
     assert "--feet has" in capsys.readouterr().err

@@ -1,11 +1,12 @@
 """`diffnea check`: what is wrong with recordings, and what they can and cannot identify."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from diffnea import files, identify, report
+from diffnea.actuators import for_robot
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.check import CheckArguments
 from diffnea.cli.check_verdict import verdict
@@ -16,10 +17,12 @@ from diffnea.cli.suspicions import suspicions, unit_suspicions
 from diffnea.excitation import foretold
 from diffnea.excitation.choosing import AUTO
 from diffnea.excitation.forecast import Foretold
+from diffnea.identify.determine.combinations import Combination
 from diffnea.identify.judge.hints import hints
 from diffnea.identify.notes import Note
 from diffnea.identify.payload import Payload
 from diffnea.identify.problem.tracks import split
+from diffnea.models import Model
 from diffnea.recordings import Diagnosis, LimitContact, Recording, diagnose, limit_contacts
 from diffnea.recordings.unit_signs import far_outside
 from diffnea.robot import Robot
@@ -87,11 +90,12 @@ class Check(CheckArguments):
         """The same of a free base: its equations are linear, so that a fit takes no longer than a forecast."""
         learn = inputs.parts_to_learn(self.learn)
         found = identify.fit(robot, data, learn=learn, actuator=self.actuator, loss=self.loss, feet=feet_of(self.feet))
+        given = Model(robot, for_robot(found.config["actuator"], robot))
         return _NOTHING | {
             "actuator": found.config["actuator"],
             "loss": found.config["loss"],
             "notes": list(map(str, found.notes)),
-            "combinations": [each.to_dict() for each in found.identifiable],
+            "combinations": [_around(each, given).to_dict() for each in found.identifiable],
             "unknown": list(map(str, found.unknown)),
             **(found.known.counts or {}),
         }
@@ -113,6 +117,12 @@ class Check(CheckArguments):
     def outcome(self, result: dict[str, Any]) -> str:
         """The verdict in one line."""
         return "; ".join(verdict_in_words(result["verdict"])[:2])
+
+
+def _around(each: Combination, given: Model) -> Combination:
+    """The same interval around the number of the robot file, as forecasts have it."""
+    by = each.of(given) - each.value
+    return replace(each, value=each.value + by, lower=each.lower + by, upper=each.upper + by)
 
 
 def _hints(robot: Robot, data: list[Recording]) -> tuple[Note, ...]:
