@@ -29,6 +29,15 @@ qdd = dn.forward_dynamics(robot, q, qd, tau)
 by_state = jax.jit(jax.grad(lambda q: dn.forward_dynamics(robot, q, qd, tau).sum()))(q)
 by_robot = jax.jit(jax.grad(lambda robot: dn.forward_dynamics(robot, q, qd, tau).sum()))(robot)
 print(np.asarray(qdd).tobytes().hex(), np.asarray(by_state).tobytes().hex(), by_robot.inertia.mass.tolist())
+
+from diffnea.identify.problem.residuals import problem
+from diffnea.identify.problem.rows import Batch
+from diffnea.identify.problem.unknowns import unknowns
+
+free = unknowns(robot, ("inertia",), "viscous", jax.random.key(0))
+fitted = problem("acceleration", free, Batch(q, qd, tau, tau[:, None], np.ones((5, 2))), 1)
+normal = fitted.normal(free.start[None])
+print(fitted.loss(free.start[None]).tolist(), normal.loss.tolist(), normal.matrix.tobytes().hex())
 """
 
 

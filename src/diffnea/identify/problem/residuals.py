@@ -63,6 +63,11 @@ class Form:
         tree = jax.tree.unflatten(self.structure, leaves)
         return model_of(parameters.unpack(tree, jax.tree.unflatten(self.masks_structure, masks), theta))
 
+    def name(self, function: Callable[..., PyTree], *more: PyTree) -> str | None:
+        """Under which a later process finds a kernel of this form; None where its text differs from one to the next."""
+        text = repr((self.loss, str(self.structure), self.masks, str(self.masks_structure), more))
+        return None if " at 0x" in text else kernels.name_of(function, text.encode())
+
     def residual(self, theta, leaves, q, qd, qdd, u, weight, way=None) -> Float[Array, " n"]:
         """The weighted residual of one sample."""
         return weight * RESIDUALS[self.loss](self.model(theta, leaves), q, qd, qdd, u, way)
@@ -71,20 +76,24 @@ class Form:
 @lru_cache(maxsize=256)
 def residual_kernel(form: Form) -> Callable[..., PyTree]:
     """`(θ, leaves, *sample) → residual (n,)`."""
-    return kernels.compile(form.residual)
+    return kernels.compile(form.residual, form.name(Form.residual))
 
 
 @lru_cache(maxsize=256)
 def jacobian_kernels(form: Form, size: int, joints: int) -> list[Callable[..., PyTree]]:
-    """`(θ, leaves, *sample) → residual and Jacobian (n, p)`, in as many kernels as their size asks for."""
+    """`(θ, leaves, *sample) → residual and Jacobian, side by side (n, 1 + p)`, in as many kernels as size asks for.
+
+    One array each, so that a later process finds them by name.
+    """
     most = max(1, MOST_RESULTS // (size + 1))
     groups = [tuple(range(k, min(k + most, joints))) for k in range(0, joints, most)]
 
     def rows(group: tuple[int, ...], theta, *rest):
         residual, pull = jax.vjp(lambda theta: form.residual(theta, *rest)[np.array(group)], theta)
-        return residual, jax.vmap(lambda unit: pull(unit)[0])(jnp.eye(len(group), dtype=theta.dtype))
+        slopes = jax.vmap(lambda unit: pull(unit)[0])(jnp.eye(len(group), dtype=theta.dtype))
+        return jnp.concatenate([residual[:, None], slopes], 1)
 
-    return [kernels.compile(partial(rows, group)) for group in groups]
+    return [kernels.compile(partial(rows, group), form.name(jacobian_kernels, size, group)) for group in groups]
 
 
 def over_samples(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
@@ -100,25 +109,31 @@ def _squares(
     return jax.vmap(lambda row: jnp.sum(jnp.square(through(low_pass, function(row, leaves, *batch)))))(theta)
 
 
+def _augmented(
+    form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
+) -> Float[Array, "starts row n p1"]:
+    """Residuals and Jacobians side by side."""
+    functions = jacobian_kernels(form, theta.shape[1], batch.q.shape[1])
+    parts = [jax.vmap(lambda row, f=f: over_samples(f)(row, leaves, *batch))(theta) for f in functions]
+    return jax.vmap(partial(through, low_pass))(jnp.concatenate(parts, 2))
+
+
 @partial(jax.jit, static_argnums=0)
 def linear_rows(
     form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None = None
 ) -> tuple[Array, Array]:
     """Residuals `(starts, row, n)` and Jacobians `(starts, row, n, p)`."""
-    functions = jacobian_kernels(form, theta.shape[1], batch.q.shape[1])
-    parts = [jax.vmap(lambda row, f=f: over_samples(f)(row, leaves, *batch))(theta) for f in functions]
-    whole = jnp.concatenate([r for r, _ in parts], 2), jnp.concatenate([J for _, J in parts], 2)
-    residual, jacobian = (jax.vmap(partial(through, low_pass))(part) for part in whole)
-    return residual, jacobian
+    both = _augmented(form, theta, leaves, batch, low_pass)
+    return both[..., 0], both[..., 1:]
 
 
 @partial(jax.jit, static_argnums=0)
 def _sums(
     form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
-) -> tuple[Array, Array, Array]:
-    residual, jacobian = linear_rows(form, theta, leaves, batch, low_pass)
-    r, J = residual.reshape(len(theta), -1), jacobian.reshape(len(theta), -1, theta.shape[1])
-    return jnp.sum(r * r, 1), jnp.einsum("srp,sr->sp", J, r), jnp.einsum("srp,srk->spk", J, J)
+) -> Float[Array, "starts p1 p1"]:
+    """Products of all columns: of residuals first, then of the Jacobian."""
+    both = _augmented(form, theta, leaves, batch, low_pass).reshape(len(theta), -1, 1 + theta.shape[1])
+    return jnp.einsum("srp,srk->spk", both, both)
 
 
 def problem(loss: str, free: Unknowns, data: Batch | Sequence[Rows], starts: int) -> Problem:
@@ -130,16 +145,15 @@ def problem(loss: str, free: Unknowns, data: Batch | Sequence[Rows], starts: int
     parts = [part for rows in several for part in rows.pieces(most)]
     count = max(sum(rows.count for rows in several), 1)
 
-    def total(function: Callable[..., PyTree], theta: np.ndarray) -> list[np.ndarray]:
-        found = [jax.device_get(function(form, theta, leaves, *part)) for part in parts]
-        return [np.asarray(sum(values)) / count for values in zip(*found, strict=True)]
+    def total(function: Callable[..., Array], theta: np.ndarray) -> np.ndarray:
+        return np.asarray(sum(np.asarray(function(form, theta, leaves, *part)) for part in parts)) / count
 
     def loss_of(theta: np.ndarray) -> np.ndarray:
-        return total(lambda *arguments: (_squares(*arguments),), theta)[0]
+        return total(_squares, theta)
 
     def normal_of(theta: np.ndarray) -> Normal:
-        squares, gradient, matrix = total(_sums, theta)
-        return Normal(squares, gradient, matrix)
+        sums = total(_sums, theta)
+        return Normal(sums[:, 0, 0], sums[:, 1:, 0], sums[:, 1:, 1:])
 
     return Problem(loss_of, normal_of, count)
 
