@@ -145,6 +145,14 @@ def _mjcf():
     yield _case("ball.xml", mjcf(before='<body><joint type="ball"/><geom size="1"/></body>'), None)
     yield _case("weld.xml", mjcf(tail='<equality><weld body1="a" body2="b"/></equality>'), None)
     yield _case("nan.xml", mjcf(before='<geom size="nan"/>'), "use finite numbers")
+    for name, inertia in {
+        "moment": 'mass="1" diaginertia=".02 inf .01"',
+        "moment below": 'mass="1" diaginertia="-inf .02 .01"',
+        "product": 'mass="1" fullinertia="1 1 1 0 inf 0"',
+        "mass": 'mass="inf" diaginertia=".02 .02 .02"',
+    }.items():
+        body = f'<body name="c"><joint/><inertial pos="0 0 0" {inertia}/></body>'
+        yield _case(f"infinite {name}.xml", mjcf(inside=body), "finite")
     yield _case("same.xml", mjcf(before='<body name="a"/>'), "repeated name")
     yield _case("class.xml", mjcf(before='<geom class="nothing" size="1"/>'), "nothing")
     yield _case("joint.xml", mjcf(tail='<actuator><motor joint="nothing"/></actuator>'), "nothing")

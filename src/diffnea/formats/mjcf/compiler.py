@@ -160,6 +160,9 @@ def _set_unphysical_aside(spec: Any) -> list[tuple[Any, np.ndarray]]:
         if body.explicitinertial and inference(spec) != "true":
             rotation = rotation_of(spec, body.iquat, body.ialt)
             full = _symmetric(body.fullinertia)
+            written = body.inertia if np.isnan(full[0, 0]) else body.fullinertia
+            if not np.isfinite([body.mass, *body.ipos, *written]).all():
+                raise RobotFileError(f'body "{body.name}": a number of its inertia is not finite; use finite numbers')
             rotational = rotation @ np.diag(body.inertia) @ rotation.T if np.isnan(full[0, 0]) else full
             if body.mass < MASSLESS or not _sound(rotational):
                 aside.append((body, pseudo_inertia(float(body.mass), np.array(body.ipos), rotational)))
