@@ -3,6 +3,7 @@
 import re
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +24,8 @@ def links() -> dict[str, str]:
 
 def fault(link: str) -> str | None:
     """Why a page is not there; None where it is, or where that cannot be told."""
-    request = urllib.request.Request(link, headers={"User-Agent": "Mozilla/5.0 (link check)"})
+    address = urllib.parse.quote(link, safe=":/?#[]@!$&'()*+,;=%")  # as a browser writes letters beyond ASCII
+    request = urllib.request.Request(address, headers={"User-Agent": "Mozilla/5.0 (link check)"})
     try:
         urllib.request.urlopen(request, timeout=20).close()
     except urllib.error.HTTPError as error:
@@ -41,5 +43,6 @@ if __name__ == "__main__":
         bad = [(link, said) for link, said in zip(known, pool.map(fault, known), strict=True) if said]
     for link, said in bad:
         print(f"{known[link]}: {link}: {said}")
-    print(f"{len(known)} links, {len(bad)} of them dead")
+    away = len(bad) == len(known) and all("no such host" in said for _, said in bad)
+    print("no host is known: is there a network?" if away else f"{len(known)} links, {len(bad)} of them dead")
     sys.exit(bool(bad))

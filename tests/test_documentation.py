@@ -2,10 +2,13 @@
 
 import html
 import importlib.util
+import io
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -114,3 +117,12 @@ def test_every_equation_can_be_typeset():
         assert built.startswith('<div class="equation"><math') and "\\" not in re.sub(
             r"<annotation.*?</annotation>", "", built
         )
+
+
+def test_links_to_other_sites_can_be_asked_for(monkeypatch):
+    """Also those with letters beyond ASCII, as badges have."""
+    links = runpy.run_path(str(ROOT / ".ci/links.py"))
+    asked = []
+    monkeypatch.setattr(urllib.request, "urlopen", lambda request, **_: asked.append(request.full_url) or io.BytesIO())
+    assert links["links"]() and not [each for each in links["links"]() if links["fault"](each)]
+    assert all(each.isascii() for each in asked) and any("%E2%80%93" in each for each in asked)
