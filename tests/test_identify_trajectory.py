@@ -14,10 +14,11 @@ from diffnea.identify import fit
 from diffnea.identify.judge.windows import samples
 from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.least_squares import Quadratic
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import minimise
+from diffnea.identify.solve.task import Found
 from diffnea.identify.trajectory import chains
 from diffnea.identify.trajectory.rollout_errors import RolloutErrors
 from diffnea.identify.trajectory.shooting import Shooting, shots, side_by_side
@@ -141,6 +142,34 @@ def test_chains_run_until_no_new_minimum_is_expected():
 
 def test_a_chain_that_has_no_windows_ends_where_it_began():
     assert chains.run_chain(Landscape([]), np.ones(2), (0, 0)).horizon == 0.0
+
+
+def test_friction_is_drawn_for_the_start_that_predicts_best(monkeypatch, swings):
+    """Beside a gain that is far off no friction leads anywhere, and a race would see one minimum only."""
+    free = unknowns(systems.cartpole().robot, ("inertia", "actuator"), "gain+stribeck", jax.random.key(0))
+    gain = next(k for k, label in enumerate(free.labels) if "gain 0" in label)
+    near, far, raced = np.array(free.start), np.array(free.start), []
+    far[gain] = 300.0
+    q, u = swings[0].q, swings[0].u
+    track = Track("swing", 0.004, q, q, q, u, q)
+
+    def started(fitter, theta, loss=np.inf):
+        return Stage(0.0, theta, loss, np.full(1, -4.0 if theta[gain] == near[gain] else 1.4))
+
+    def race(fitter, starts, seed):
+        raced.append(starts)
+        return chains.Race((started(fitter, near),), 3, 0.1)
+
+    monkeypatch.setattr(Fitter, "start", started)
+    monkeypatch.setattr(chains, "race", race)
+    monkeypatch.setattr(chains, "chosen", lambda fitter, finalists: finalists[0])
+    parts = Split((track,), (), (track,), (), (), "")
+    for found, given in ((near, far), (far, near)):
+        chains.improve(Found(found, 0.0, (), True, (), ()), free, parts, np.ones(2), (given,))
+    for starts in raced:
+        assert len(starts) == TrajectoryOptions().most_starts
+        assert all(start[gain] == near[gain] for start in starts[2:])
+        assert not np.array_equal(starts[2], starts[3])
 
 
 class Sixteen(RolloutErrors):

@@ -74,7 +74,7 @@ class TrajectoryOptions:
     lost: float = 3.0
     # Chains run until this share of starts is expected to lead to a minimum not yet seen, or there were so many.
     unexplored: float = 0.05
-    most_starts: int = 25
+    most_starts: int = 12
     # Ends whose errors differ by less, in the logarithm, are of one minimum: as chains differ that began alike.
     apart: float = 0.1
     # A start whose roll-outs are off by less than this share of the spread needs no other: no encoder is as good.

@@ -50,15 +50,16 @@ def improve(
     """Fit trajectories from where another loss ended, from `others`, and from drawn friction; choose by roll-outs.
 
     Where the other loss has met the motion exactly, as simulated ones, there is no other minimum to look for.
-    What the data do not tell stays at the last of `others`, or where the other loss ended. `seed` draws friction curves
-    and windows.
+    What the data do not tell stays at the last of `others`, or where the other loss ended. `seed` draws windows, and
+    friction curves for the start that predicts best: beside a gain that is far off no curve leads anywhere.
     """
     centre = others[-1] if others else found.theta
     fitter = Fitter(free, spread, parts.fitted, centre, options)
     speed = np.concatenate([track.qd for track in parts.fitted]).std(0)
-    drawn = with_other_friction(free, centre, options.most_starts - 1 - len(others), seed, speed)
     with threadpool_limits(1, "blas"):  # matrices are small; threads that wait for each other take more than they give
         warm = fitter.start(found.theta, found.loss)
+        nearest = min([*map(fitter.start, others), warm], key=lambda stage: stage.error)
+        drawn = with_other_friction(free, nearest.theta, options.most_starts - 1 - len(others), seed, speed)
         exact = warm.error < np.log(options.exact)
         ends = race(fitter, [] if exact else [found.theta, *others, *drawn], seed)
         best = chosen(fitter, [warm] if exact else ends.best)
