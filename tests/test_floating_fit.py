@@ -9,9 +9,10 @@ import pytest
 import diffnea as dn
 from diffnea import identify, report
 from diffnea.cli import main
+from diffnea.cli.feet import feet_of
 from diffnea.errors import DiffneaError
 from diffnea.identify.floating.columns import Beside, columns, given_numbers, numbers, sizes
-from diffnea.identify.floating.contacts import prepared, projected, with_feet
+from diffnea.identify.floating.contacts import check_feet, prepared, projected, with_feet
 from diffnea.identify.floating.noise import with_noise, without_noise
 from diffnea.identify.floating.rows import rows_of
 from diffnea.identify.floating.stretches import split
@@ -270,6 +271,32 @@ def test_feet_that_are_not_there_are_refused(flight, robots):
     whole = recording(flight, robots[0], "pose")[:500]
     with pytest.raises(ValueError, match='foot "left" is on link "toe"; the robot has trunk'):
         dn.fit(robots[0], whole, feet={"left": dn.Foot("toe")})
+
+
+@pytest.mark.parametrize(
+    "word", ["l", "=l_shank", "l=", "l=:0,0,0", "l=l_shank:0,0", "l=l_shank:0,0,0,0", "l=l_shank:a,0,0"]
+)
+@pytest.mark.parametrize("more", ["", ":0.02:0.1"])
+def test_malformed_feet_are_refused_in_a_line(word, more):
+    with pytest.raises(ValueError, match="--feet has .*give NAME=LINK:X,Y,Z:RADIUS") as error:
+        feet_of((word + more,))
+    assert "\n" not in str(error.value)
+    with pytest.raises(ValueError, match="--feet has"):
+        feet_of(("l=l_shank", "l=r_shank"))
+
+
+@pytest.mark.parametrize(
+    "foot",
+    [
+        dn.Foot("l_shank", (0.0, float("nan"), 0.0)),
+        dn.Foot("l_shank", (0.0, 0.0, float("inf"))),
+        dn.Foot("l_shank", radius=-0.02),
+        dn.Foot("l_shank", radius=float("nan")),
+    ],
+)
+def test_feet_of_impossible_places_are_refused(robots, foot):
+    with pytest.raises(ValueError, match='foot "l" has point .*give three finite numbers'):
+        check_feet(robots[0], {"l": foot})
 
 
 def test_noise_is_taken_out_of_products_and_never_more_than_there_is(flight, robots):

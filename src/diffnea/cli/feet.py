@@ -14,7 +14,7 @@ def feet_of(words: tuple[str, ...]) -> dict[str, identify.Foot]:
             radius = float(numbers[1]) if len(numbers) > 1 else 0.0
         except ValueError:
             raise ValueError(f'fit: --feet has "{word}"; give NAME=LINK:X,Y,Z:RADIUS, m in the link\'s frame') from None
-        if not link or len(numbers) > 2:
+        if not name or name in found or not link or len(numbers) > 2:
             raise ValueError(f'fit: --feet has "{word}"; give NAME=LINK:X,Y,Z:RADIUS, m in the link\'s frame')
         found[name] = identify.Foot(link, (x, y, z), radius)
     return found

@@ -56,6 +56,11 @@ def check_feet(robot: Robot, feet: Feet) -> None:
             raise ValueError(
                 f'fit: foot "{name}" is on link "{foot.link}"; the robot has {", ".join(robot.link_names)}'
             )
+        if np.shape(foot.point) != (3,) or not np.isfinite([*foot.point, foot.radius]).all() or foot.radius < 0:
+            raise ValueError(
+                f'fit: foot "{name}" has point {foot.point} and radius {foot.radius}; give three finite numbers in m, '
+                "and a radius of 0 or more"
+            )
 
 
 def prepared(stretch: Stretch, feet: Feet) -> Stretch:
