@@ -65,7 +65,8 @@ def _with_table(
     data: Lanes, freed: Freedom, rough: Searched, tracks: Sequence[Track], options: ServoOptions
 ) -> tuple[Freedom, Searched, float]:
     """The search to its end, with a table where that explains what was left; and the error that was left without."""
-    robot, dt = freed.model(jnp.asarray(rough.theta)).robot, float(tracks[0].dt or 1.0)
+    # The file's robot: a search that knows of no table bends bodies, and with them where a link seems to end.
+    robot, dt = freed.model(jnp.asarray(freed.start)).robot, float(tracks[0].dt or 1.0)
 
     def alone() -> Searched:
         return search_with_jumps(Objective(data, freed), rough.theta, options.fine, dt, tell)

@@ -22,7 +22,7 @@ LEAST_MODELS = 4
 LEAST_RMS = 3e-4
 # How much of the RMS errors' own curvature counts; all of it would leave nothing where one number explains a motion.
 CURVED = 0.9
-# What a number pays for being as far from its start as is expected, in rad of the loss.
+# What a number pays for being as far from its anchor as is expected, in rad of the loss.
 PRIOR = 1e-5
 
 
@@ -37,14 +37,14 @@ class Compared:
 
 @dataclass
 class Objective:
-    """Mean RMS error of all motions as a function of θ, with what θ pays for being far from `free`'s start."""
+    """Mean RMS error of all motions as a function of θ, with what θ pays for being far from what is expected."""
 
     data: Lanes
     free: Freedom
     predictor: Predictor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.start = self.free.start
+        self.start, self.anchor = self.free.start, self.free.expected
         self.predictor = Predictor(self.data, self.free.model(jnp.asarray(self.start)))
         self.spread, self.expected = self.free.scales(SPREAD), self.free.scales(EXPECTED)
         self._models = jax.jit(jax.vmap(self.free.model))
@@ -66,7 +66,7 @@ class Objective:
         return np.array([each.loss for each in self.compared(thetas)])
 
     def _loss(self, theta: Float[np.ndarray, " p"], rms: Float[np.ndarray, "motion n"]) -> float:
-        return float(rms.mean() + PRIOR * np.sum(((theta - self.start) / self.expected) ** 2))
+        return float(rms.mean() + PRIOR * np.sum(((theta - self.anchor) / self.expected) ** 2))
 
     def slopes(self, theta: Float[np.ndarray, " p"], here: Compared) -> Float[np.ndarray, "p row n"]:
         """How errors change with each entry of θ, in units of its spread."""
@@ -90,7 +90,7 @@ class Objective:
         rows = np.bincount(motion, minlength=self.data.count)
         weight = (1 / (np.maximum(rows, 1)[:, None] * rms * rms.size))[motion].astype(np.float32)
         share = self.spread / self.expected
-        gradient = 2 * PRIOR * share * (theta - self.start) / self.expected
+        gradient = 2 * PRIOR * share * (theta - self.anchor) / self.expected
         hessian = 2 * PRIOR * np.diag(share**2)
         edges = np.flatnonzero(np.diff(motion, prepend=-1))
         for j in range(rms.shape[1]):

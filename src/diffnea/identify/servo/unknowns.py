@@ -44,11 +44,17 @@ class Freedom:
 
     tree: PyTree  # (virtual robot, actuator, table or None)
     masks: PyTree
+    anchor: PyTree = None  # what the numbers are expected near; None: the tree
 
     @property
     def start(self) -> Float[np.ndarray, " p"]:
         """θ of the module as it is."""
         return np.asarray(parameters.pack(self.tree, self.masks), np.float64)
+
+    @property
+    def expected(self) -> Float[np.ndarray, " p"]:
+        """θ that is paid nothing for: the file's bodies, however far a search has gone since."""
+        return self.start if self.anchor is None else np.asarray(parameters.pack(self.anchor, self.masks), np.float64)
 
     def model(self, theta: Float[Array, " p"]) -> Model:
         """The model of θ."""
@@ -56,13 +62,15 @@ class Freedom:
         return Model(parameters.decode(virtual), actuator, table)
 
     def at(self, theta: Float[np.ndarray, " p"]) -> "Freedom":
-        """The same from another start."""
-        return replace(self, tree=parameters.unpack(self.tree, self.masks, jnp.asarray(theta)))
+        """The same from another start, expected where it was."""
+        anchor = self.tree if self.anchor is None else self.anchor
+        return replace(self, tree=parameters.unpack(self.tree, self.masks, jnp.asarray(theta)), anchor=anchor)
 
     def with_table(self, table: Table, free: bool = True) -> "Freedom":
         """With a table, its numbers free or not."""
         mask = jax.tree.map(lambda leaf: np.full(np.shape(leaf), free), table)
-        return Freedom((*self.tree[:2], table), (*self.masks[:2], mask))
+        anchor = None if self.anchor is None else (*self.anchor[:2], table)
+        return Freedom((*self.tree[:2], table), (*self.masks[:2], mask), anchor)
 
     def scales(self, sizes: dict[str, float]) -> Float[np.ndarray, " p"]:
         """One of the sizes for each entry of θ, in its own unit there."""
