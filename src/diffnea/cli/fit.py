@@ -8,7 +8,7 @@ from diffnea import identify, report
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.fit import FitArguments
 from diffnea.cli.feet import feet_of
-from diffnea.cli.suspicions import suspicions, timing
+from diffnea.cli.suspicions import refuse_wrong_goals, suspicions, timing
 from diffnea.cli.words import fit_in_words
 from diffnea.excitation.choosing import AUTO
 from diffnea.identify.judge.verdict import ACCEPTED
@@ -31,6 +31,7 @@ class Fit(FitArguments):
         robot = begun.robot
         data = inputs.read_recordings(self.recordings, robot, self.columns, self.measured, self.goals)
         test = inputs.read_recordings(self.test, robot, self.columns, self.measured, self.goals) if self.test else None
+        refuse_wrong_goals([*data, *(test or ())], robot)
         learn, actuator = self._chosen(begun.fit is not None)
         samples = sum(map(len, data))
         doing, silent = f"learning {robot.name} from {count(samples, 'sample')}", self.json or self.quiet

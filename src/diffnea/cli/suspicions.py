@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from diffnea.recordings import Recording
-from diffnea.recordings.goal_signs import goal_signs
+from diffnea.recordings import Recording, RecordingError
+from diffnea.recordings.goal_signs import goal_signs, misread_goals
 from diffnea.recordings.unit_signs import in_other_units, unit_signs
 from diffnea.robot import Robot
 
@@ -23,6 +23,15 @@ def unit_suspicions(recordings: Sequence[Recording], robot: Robot) -> list[str]:
     for recording in recordings:
         said += [*_slow(recording), *(unit_signs(recording, robot) if in_other_units(recording, robot) else ())]
     return list(dict.fromkeys(said))
+
+
+def refuse_wrong_goals(recordings: Sequence[Recording], robot: Robot) -> None:
+    """Raise for goals and positions that a fit could only be misled by: in another unit, or swapped."""
+    for recording in recordings:
+        if recording.input_kind == "goal":
+            units = unit_signs(recording, robot) if in_other_units(recording, robot) else misread_goals(recording)
+            if units:
+                raise RecordingError(f"{recording.name}: {units[0]}")
 
 
 def _signs(recording: Recording, robot: Robot) -> list[str]:

@@ -83,14 +83,31 @@ def goal_signs(recording: Recording) -> list[str]:
         return []
     slope = float(np.median([each.slope for each in following_joints]))
     same = 1 / FACTOR < slope < FACTOR
-    unit = next((name for name, size in UNITS.items() if 1 / FACTOR < slope / size < FACTOR), None)
-    other = next((name for name, size in UNITS.items() if 1 / FACTOR < slope * size < FACTOR), None)
+    unit, other = _units_of(slope)
     if recording.input_kind == "command":
         return _taken_for_commands(following_joints, unit) if same or unit else []
     if not same:  # without a unit that explains it, the servo is soft
         return _other_unit(slope, unit, other) if unit or other else []
     said = _swapped(following_joints, recording.dt) or _shifted(following_joints)
     return [*said, *_stuck(found)]
+
+
+def misread_goals(recording: Recording) -> list[str]:
+    """Of these sentences those that say that the columns are not what they are taken for: another unit, or swapped."""
+    found = [each for each in following(recording) if each.left < 1 - EXPLAINED and each.slope > 0]
+    if not found:
+        return []
+    slope = float(np.median([each.slope for each in found]))
+    if 1 / FACTOR < slope < FACTOR:
+        return _swapped(found, recording.dt)
+    unit, other = _units_of(slope)
+    return _other_unit(slope, unit, other) if unit or other else []
+
+
+def _units_of(slope: float) -> tuple[str | None, str | None]:
+    """The unit of goals, or of positions, that would explain such a slope."""
+    unit = next((name for name, size in UNITS.items() if 1 / FACTOR < slope / size < FACTOR), None)
+    return unit, next((name for name, size in UNITS.items() if 1 / FACTOR < slope * size < FACTOR), None)
 
 
 def _taken_for_commands(found: Sequence[Following], unit: str | None) -> list[str]:
