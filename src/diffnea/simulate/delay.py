@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from diffnea.actuators import AbstractActuator
+
 
 def weights(delay: Float[Array, " n"], most: int) -> Float[Array, "past n"]:
     """How much of the command of 0, 1, … samples ago arrives now: two neighbours, in proportion."""
@@ -10,20 +12,39 @@ def weights(delay: Float[Array, " n"], most: int) -> Float[Array, "past n"]:
     return jnp.maximum(1 - jnp.abs(delay[None, :] - ago[:, None]), 0.0)
 
 
-def latest(shares: Float[Array, "past n"], past: Float[Array, "past n"]) -> Float[Array, " n"]:
+def arrivals(actuator: AbstractActuator) -> Float[Array, "past arriving"]:
+    """The same of an actuator: of torques the mean over a sample; of goals, those that a sample ends and begins with.
+
+    A servo that is told a new goal within a sample goes on to the old one until then. Its mean would be a goal that
+    nobody gave: after a step of 0.3 rad that is wrong by 8 mrad.
+    """
+    delay, most = actuator.delay, actuator.most_delay
+    if actuator.loop is None or not most:
+        return weights(delay, most)
+    whole = jnp.floor(delay)
+    return jnp.concatenate([weights(whole, most + 1), weights(whole + 1, most + 1)], axis=1)
+
+
+def latest(shares: Float[Array, "past arriving"], past: Float[Array, "past n"]) -> Float[Array, " arriving"]:
     """What arrives of the past commands, the newest of which comes first."""
-    return jnp.sum(shares * past, axis=0)
+    return jnp.sum(shares * _as_wide(past, shares), axis=0)
 
 
-def delayed(u: Float[Array, "time n"], delay: Float[Array, " n"], most: int) -> Float[Array, "time n"]:
+def delayed(u: Float[Array, "time n"], shares: Float[Array, "past arriving"]) -> Float[Array, "time arriving"]:
     """What arrives of recorded commands; before the first, there was the first."""
-    count = u.shape[0]
-    padded = jnp.concatenate([jnp.broadcast_to(u[:1], (most, u.shape[1])), u])
-    shares = weights(delay, most)
-    return sum((shares[k][None] * padded[most - k : most - k + count] for k in range(1, most + 1)), shares[0][None] * u)
+    count, most = u.shape[0], shares.shape[0] - 1
+    padded = _as_wide(jnp.concatenate([jnp.broadcast_to(u[:1], (most, u.shape[1])), u]), shares)
+    parts = [shares[k][None] * padded[most - k : most - k + count] for k in range(most + 1)]
+    return sum(parts[1:], parts[0])
 
 
-def led(u: Float[Array, "time n"], lead: Float[Array, " n"], dt: Float[Array, ""]) -> Float[Array, "time n"]:
+def _as_wide(commands: Float[Array, "time n"], shares: Float[Array, "past arriving"]) -> Float[Array, "time arriving"]:
+    return jnp.tile(commands, (1, shares.shape[1] // commands.shape[1]))
+
+
+def led(
+    u: Float[Array, "time arriving"], lead: Float[Array, " n"], dt: Float[Array, ""]
+) -> Float[Array, "time arriving"]:
     """Recorded commands with their own rate `lead` seconds ahead; after the last, there is the last."""
     rate = jnp.concatenate([jnp.diff(u, axis=0), jnp.zeros_like(u[:1])]) / dt
-    return u + lead[None] * rate
+    return u + jnp.tile(lead, u.shape[1] // lead.shape[0])[None] * rate

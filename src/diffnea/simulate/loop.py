@@ -10,7 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
 from diffnea import batches
-from diffnea.simulate.delay import latest, weights
+from diffnea.simulate.delay import latest
 
 # A joint this fast, in rad/s or m/s, has left the world: it is caught before numbers overflow, gradients with them.
 ABSURD = 1e6
@@ -72,18 +72,16 @@ def recorded(step: Step, known: Any) -> Callable[..., tuple[Array, Array, Array]
 
 
 @lru_cache(maxsize=256)
-def feedback(
-    step: Step, known: Any, most_delay: int, make_law: Callable[..., Any], whole: bool
-) -> Callable[..., Course]:
-    """`course(model, q0, qd0, numbers, delay, times, dt)`: a law looks at the state once a step, held in between.
+def feedback(step: Step, known: Any, make_law: Callable[..., Any], whole: bool) -> Callable[..., Course]:
+    """`course(model, q0, qd0, numbers, shares, times, dt)`: a law looks at the state once a step, held in between.
 
     What a command's delay still keeps back travels along; before the start there was the first command. The law is
     `make_law(numbers)`; with it the loop is one kernel if it is to be (`whole`), else a loop by XLA over one.
     """
     one = advance(step, known)
 
-    def course(model, q0, qd0, numbers, delay, times, dt):
-        shares, law = weights(delay, most_delay), make_law(numbers)
+    def course(model, q0, qd0, numbers, shares, times, dt):
+        law = make_law(numbers)
 
         @jax.checkpoint  # a law may be large; its inner values are cheaper to compute again than to keep
         def command(t, q, qd):
@@ -96,7 +94,7 @@ def feedback(
             return (one(model, latest(shares, past), dt, *state), past), (state.q, state.qd, u)
 
         first = command(times[0], q0, qd0)
-        first = jnp.broadcast_to(first, (most_delay + 1, *first.shape))
+        first = jnp.broadcast_to(first, (shares.shape[0], *first.shape))
         (last, _), (q, qd, u) = jax.lax.scan(body, (start(q0, qd0), first), times)
         return Course(q, qd, u, last.sound)
 

@@ -17,7 +17,7 @@ from diffnea.models import AbstractModel, Model, in_canonical_frames
 from diffnea.simulate import loop
 from diffnea.simulate.arguments import Arguments, checked
 from diffnea.simulate.classical import rk4_step
-from diffnea.simulate.delay import delayed, led
+from diffnea.simulate.delay import arrivals, delayed, led, weights
 from diffnea.simulate.safe import safe_step
 
 
@@ -144,19 +144,21 @@ def _cast(leaf: Any, dtype: Any) -> Array:
     return leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
 
 
-def _lateness(model: AbstractModel) -> tuple[Array | None, int]:
-    """A model's input delay in samples, one a joint, and what it can be at most."""
+def _arrivals(step: loop.Step, model: AbstractModel) -> Float[Array, "past arriving"] | None:
+    """What arrives of a model's past commands; None where it is each at once."""
     actuator = model.actuator if isinstance(model, Model) else None
-    return (actuator.delay, actuator.most_delay) if actuator is not None and actuator.most_delay else (None, 0)
+    if actuator is None or not actuator.most_delay:
+        return None
+    return arrivals(actuator) if step is safe_step else weights(actuator.delay, actuator.most_delay)
 
 
 def _with_record(step, known, model, dt):
     course = loop.recorded(step, known)
-    delay, most = _lateness(model)
+    shares = _arrivals(step, model)
     lead = model.actuator.lead if isinstance(model, Model) else None
 
     def each(q0, qd0, u):
-        acting = u if delay is None else delayed(u, delay, most)
+        acting = u if shares is None else delayed(u, shares)
         q, qd, sound = course(model, q0, qd0, acting if lead is None else led(acting, lead, dt), dt)
         return loop.Course(q, qd, u, sound)
 
@@ -170,10 +172,10 @@ def _law_maker(leaves: tuple[Any, ...], structure: Any) -> Callable[[Any], Calla
 
 
 def _with_law(step, known, model, make_law, numbers, steps, dt):
-    delay, most = _lateness(model)
-    delay = jnp.zeros(model.num_joints, dt.dtype) if delay is None else delay
+    shares = _arrivals(step, model)
+    shares = jnp.ones((1, model.num_joints), dt.dtype) if shares is None else shares
     times = jnp.arange(steps, dtype=dt.dtype) * dt
     state = [jax.ShapeDtypeStruct((size,), dt.dtype) for size in (model.num_positions, model.num_velocities)]
     whole = kernels.fits(lambda numbers, *now: make_law(numbers)(*now), numbers, dt, *state)
-    course = loop.feedback(step, known, most, make_law, whole)
-    return lambda q0, qd0: course(model, q0, qd0, numbers, delay, times, dt)
+    course = loop.feedback(step, known, make_law, whole)
+    return lambda q0, qd0: course(model, q0, qd0, numbers, shares, times, dt)

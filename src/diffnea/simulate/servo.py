@@ -1,13 +1,17 @@
 """The step of robots that servos drive: implicit in their position loops, stable however stiff these are.
 
-A sample is divided into inner steps of length h. With the mass matrix M and the bias torques c of its start,
+A sample is divided into inner steps. With the mass matrix M and the bias torques c of the sample's middle,
 
     (M + h D + h² K) v = M v₀ + h (K e − c) + corrections,
 
-where K and D are stiffness and damping of loops, viscous friction and touching points, e = g − q. Corrections are what
-straight loops leave out: dry friction, limits of the torque and play. Joint after joint they are solved exactly, with
-the others as they are (projected Gauss-Seidel); the stiffer the loops, the less joints feel of each other.
+is the velocity at the part h of an inner step at which forces are balanced: half of it, which is of second order, up
+to the whole where loops are stiff beside the masses. K and D are stiffness and damping of loops, viscous friction and
+touching points, e = g − q. Corrections are what straight loops leave out: dry friction, limits of the torque and play.
+Joint after joint they are solved exactly, with the others as they are (projected Gauss-Seidel); the stiffer the loops,
+the less joints feel of each other.
 """
+
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -25,45 +29,73 @@ LEAST_SHARE = 1e-9
 
 
 def servo_step(
-    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " n"], dt: Float[Array, ""]
+    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " goals"], dt: Float[Array, ""]
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     """The state a time `dt` later under a goal that is held, of a bounded model with a position loop.
 
-    Its energy, with what is stored between goal and position, does not rise.
+    Its energy, with what is stored between goal and position, does not rise. `u` may have two goals of each joint: that
+    of the sample's end and, after these, that of its beginning, held until the rest of the model's delay is over.
     """
-    before = Level(*held_energies(model, q, qd, u))
-    new_q, new_qd = _inner_steps(model, q, qd, u, dt)
-    after = Level(*held_energies(model, new_q, new_qd, u))
-    return settle(model, (q, before), (new_q, new_qd, after), jnp.zeros_like(before.kinetic), conserve=False)
+    n = len(q)
+    goals = _goals(model, u, n)
+    before = Level(*held_energies(model, q, qd, goals[0]))
+    new_q, new_qd, work = _inner_steps(model, q, qd, goals, dt)
+    after = Level(*held_energies(model, new_q, new_qd, goals[-1]))
+    return settle(model, (q, before), (new_q, new_qd, after), work, conserve=False)
 
 
-def _inner_steps(model, q, qd, u, dt):
+def _goals(model, u, n: int):
+    """The goal of the sample's beginning, and that of each inner step."""
+    steps = model.actuator.inner_steps
+    if len(u) == n:
+        return [u] * (steps + 1)
+    ended, begun = u[:n], u[n:]
+    late = model.actuator.delay
+    turned = steps * (late - jnp.floor(late))  # inner steps until the new goal is there
+    return [begun, *(begun + jnp.clip(k + 1 - turned, 0.0, 1.0) * (ended - begun) for k in range(steps))]
+
+
+def _inner_steps(model, q, qd, goals, dt):
+    """State and work of goals that change: what they add between goal and position where the robot then is."""
     actuator, loop = model.actuator, model.actuator.loop
     h = dt / actuator.inner_steps
-    M, bias = mass(model, q), dynamics.bias(model.robot, q, qd)
-    A = M + jnp.diag(h * actuator.resistance(q, qd).viscous)
-    table = model.contact
+    middle = q + dt / 2 * qd
+    M, bias = mass(model, middle), dynamics.bias(model.robot, middle, qd)
+    viscous, table = actuator.resistance(q, qd).viscous, model.contact
     touched = None if table is None else table.slopes(model.robot, q)
+    springs = jnp.zeros_like(M)
     if table is not None and touched is not None:
-        touching = jnp.where(touched[0] > 0, table.stiffness, 0.0)
-        A = A + h * h * touched[1].T @ (touching[:, None] * touched[1])
+        springs = touched[1].T @ (jnp.where(touched[0] > 0, table.stiffness, 0.0)[:, None] * touched[1])
+    theta = _theta(h * (viscous + loop.damping) + h * h * (loop.stiffness + jnp.diagonal(springs)), jnp.diagonal(M))
+    whole, h = h, theta * h
     own = h * loop.damping + h * h * loop.stiffness
-    W = sticking.inverse(A + jnp.diag(own))
+    W = sticking.inverse(M + jnp.diag(h * viscous + own) + h * h * springs)
     effort = 1 / jnp.diagonal(W)
-    start = q
-    for _ in range(actuator.inner_steps):
+    start, work = q, jnp.zeros((), q.dtype)
+    for last, goal in pairwise(goals):
         outside = actuator.shared(q, qd) - bias - jax.grad(actuator.potential)(q)
         if table is not None and touched is not None:
             depth = touched[0] + touched[1] @ (q - start)
             outside = outside - touched[1].T @ (table.stiffness * jnp.maximum(depth, 0.0))
-        error = u - q
+        error = goal - q
+        if goal is not last:
+            work = work + loop.energy(error) - loop.energy(last - q)
         motor = loop.torque(error, qd)
         dry = actuator.resistance(q, qd).dry + actuator.loaded(motor, outside, qd)
         linear = h * loop.stiffness * error
         v = W @ (M @ qd + h * outside + linear)
         v = _corrected(loop, v, W, effort, own, linear, error, dry, h)
-        q, qd = q + h * v, v
-    return q, qd
+        end = qd + (v - qd) / theta
+        # A joint that rests, or that dry friction would have to turn back within the step, ends it at rest.
+        stops = (v == 0) | ((end * v < 0) & (dry > 0))
+        q, qd = q + whole * v, jnp.where(stops, 0.0, end)
+    return q, qd, work
+
+
+def _theta(stiff, inertia):
+    """Where in an inner step forces are balanced: at its middle, to second order; at its end where loops are stiff."""
+    ratio = jnp.max(stiff / inertia) ** 2
+    return (1 + ratio / (4 + ratio)) / 2
 
 
 def _corrected(loop, v, W, effort, own, linear, error, dry, h):

@@ -28,8 +28,7 @@ def exported_servos(model: Model, kept: HeldOut | None) -> dict[str, Servo]:
     stiffness, damping = np.asarray(loop.stiffness, float), np.asarray(loop.damping, float)
     limit = np.full(len(stiffness), np.inf) if loop.limit is None else np.asarray(loop.limit, float)
     dt = sampling_period(kept)
-    # Goals act late by the delay, and by half an inner step of our roll-outs, whose velocities are those of its end.
-    delay = (np.asarray(model.actuator.delay, float) + 0.5 / model.actuator.inner_steps) * (dt or 0.0)
+    delay = np.asarray(model.actuator.delay, float) * (dt or 0.0)
     single = robot.tree.layout.single
     lower, upper = (np.asarray(row, float)[single] for row in (robot.limits.lower, robot.limits.upper))
     columns = zip(stiffness, damping, limit, lower, upper, delay, strict=True)

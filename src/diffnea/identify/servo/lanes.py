@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from diffnea import batches
 from diffnea.identify.problem.tracks import Track
-from diffnea.simulate.delay import delayed, led
+from diffnea.simulate.delay import arrivals, delayed, led
 from diffnea.simulate.safe import safe_step
 
 # Lanes at most: with several models these fill every register.
@@ -111,7 +111,7 @@ def _predict(
         actuator = model.actuator
 
         def of_lane(goal, measured, first, dt):
-            acting = delayed(goal, actuator.delay, actuator.most_delay) if actuator.most_delay else goal
+            acting = delayed(goal, arrivals(actuator)) if actuator.most_delay else goal
             acting = acting if actuator.lead is None else led(acting, actuator.lead, dt[0])
             return course(model, acting, measured, first, dt)
 
