@@ -8,7 +8,7 @@ import numpy as np
 from diffnea.identify.determine.base_parameters import Echelon, echelon, unscaled
 from diffnea.identify.determine.combinations import Estimate, Identifiability
 from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
-from diffnea.identify.determine.covariance import Noise, noise, uncertainty
+from diffnea.identify.determine.covariance import Noise, noise, roughened, uncertainty
 from diffnea.identify.determine.friction_jumps import without_friction_jumps
 from diffnea.identify.determine.friction_profile import profiles_of
 from diffnea.identify.determine.input_timing import timing
@@ -133,6 +133,8 @@ def _estimate(
     slopes = problem.jacobian @ view.steps[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
     spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options, problem.alike)
+    if problem.rough:
+        spread = roughened(spread, slopes, problem.residuals, problem.segment)
     when = timing(problem, view.steps[:, list(data.independent)], found)
     spread = when.added(spread)
     std = spread.std(np.eye(len(own)))[:, None]

@@ -12,7 +12,7 @@ Windows of one length, rolled out, have errors that last as long as they do. The
 off exchanged residuals: what the errors of each window would have done in the place of every other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -28,6 +28,8 @@ _DEFAULT = DetermineOptions()
 NORMAL_QUANTILE = 1.959964
 # Cosines of the HAC covariance at least: fewer make Student's quantile larger than 2.8.
 FEWEST_COSINES = 4
+# Recordings at least that are left out in turn.
+FEWEST_RECORDINGS = 4
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,15 @@ class Uncertainty:
     stationary: Float[np.ndarray, "r r"]  # the same if the noise were stationary
     degrees: float
     root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
+    by_recording: Float[np.ndarray, "r r"] | None = None  # the same from recordings left out, where there are several
 
     def std(self, weights: Float[np.ndarray, "*k r"]) -> Float[np.ndarray, "*k"]:
-        """The standard deviation of weighted sums of the estimates, for Student's quantile: the larger of the two.
+        """The standard deviation of weighted sums of the estimates, for Student's quantile: the largest of all.
 
         That of stationary noise rests on all residuals, not on a few cosines: its quantile is a normal variable's.
         """
-        several = self.covariance, self.stationary * (NORMAL_QUANTILE / self.quantile()) ** 2
+        several = [self.covariance, self.stationary * (NORMAL_QUANTILE / self.quantile()) ** 2]
+        several += [] if self.by_recording is None else [self.by_recording]
         found = [np.einsum("...i,ij,...j->...", weights, each, weights) for each in several]
         return np.asarray(np.sqrt(np.max(found, axis=0)))
 
@@ -148,6 +152,39 @@ def uncertainty(
     steady = _stationary(orthogonal, noisy, joint, sample, segment, reach)
     slow, steady = (back @ each @ back.T for each in (meat * taken, steady))
     return Uncertainty(slow, steady, degrees, back)
+
+
+def roughened(
+    found: Uncertainty,
+    jacobian: Float[np.ndarray, "rows r"],
+    residuals: Float[np.ndarray, " rows"],
+    segment: Int[np.ndarray, " rows"],
+) -> Uncertainty:
+    """Wider, for losses that are rough in the small, as those of whole motions with dry friction are.
+
+    Slopes there hold over a few per cent. Where they still ask for a step that does not lower the loss, nobody knows
+    where the minimum is within that step: it counts as one standard deviation more. And what each recording
+    does to the estimate, left out by one linear step, knows of errors of the model that last for a whole recording.
+    """
+    scale = np.linalg.norm(jacobian, axis=0)
+    scale[scale == 0] = 1.0
+    scaled = jacobian / scale
+    step = np.linalg.lstsq(scaled, residuals, rcond=None)[0] / scale
+    open_ = np.outer(step, step)
+    names = np.unique(segment)
+    left_out = None
+    if len(names) >= FEWEST_RECORDINGS:
+        normal = scaled.T @ scaled
+        moves = []
+        for name in names:
+            own = scaled[segment == name]
+            moves.append(np.linalg.lstsq(normal - own.T @ own, own.T @ residuals[segment == name], rcond=1e-10)[0])
+        moves = (np.array(moves) - np.mean(moves, axis=0)) / scale
+        wider = (stdtrit(len(names) - 1, 0.975) / found.quantile()) ** 2
+        left_out = wider * (len(names) - 1) / len(names) * moves.T @ moves + open_
+    return replace(
+        found, covariance=found.covariance + open_, stationary=found.stationary + open_, by_recording=left_out
+    )
 
 
 def _slow(scores, sample, segment, memory: float, options: DetermineOptions) -> tuple[np.ndarray, float]:

@@ -58,6 +58,7 @@ class Linearised:
     learned: tuple[str, ...]  # parts: any of inertia, kinematics, actuator
     dt: float | None
     alike: bool = False  # segments are windows of one length, and the noise of each could have been any other's
+    rough: bool = False  # slopes are differences, of roll-outs that dry friction makes rough in the small
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
     curve: Mapping[Role, Int[np.ndarray, " n"]] = field(default_factory=dict)  # and those of their Stribeck curves
     motion: Motion | None = None

@@ -153,6 +153,7 @@ def _linearised(
         unpack=free.model,
         learned=free.learned,
         dt=float(tracks[0].dt or 1.0),
+        rough=True,
         motion=_motion(tracks),
     )
 
