@@ -114,6 +114,7 @@ SENTENCES: dict[str, str] = {
     "servo-centres": "of bodies only the centres of mass are learned, and masses are the file's: goals and positions "
     "show gravity divided by kp, so that kp and friction are as right as the file's masses, and a zero position that "
     "is off looks like a centre of mass that is; hang a known load on the arm to tell them apart",
+    "servo-rotors": "the robot file has no armature: that of each joint is learned with its servo",
     "servo-ratio": "{subject}: no gravity acts on it in these motions, so that of kp, kd, armature and friction only "
     "the ratios are known (lag kd/kp {lag:.0f} ms, band F/kp {band:.1f} mrad); a known load, or a faster log of quick "
     "motions, would tell kp itself",

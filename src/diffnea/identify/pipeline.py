@@ -89,14 +89,24 @@ class Plan:
         asked, said = self.request, ()
         if not parts.timed or asked.loss not in ("auto", "trajectory"):
             raise ValueError("fit: a servo is fitted to trajectories from their goals; give recordings, loss auto")
-        actuator = asked.actuator
+        given, actuator = asked.given, asked.actuator
+        if (
+            asked.learn is None
+            and isinstance(given, Robot)
+            and isinstance(actuator, str)
+            and not np.any(given.armature)
+        ):
+            # Gears make rotors the most of what such a joint accelerates, and few files have them.
+            asked = replace(asked, learn=("inertia", "armature", "actuator"))
+            said = (note("servo-rotors"),)
+        plan = replace(self, request=asked)
         if actuator == "auto":
             follows, alike = followed(parts.fitted)
             with stage("choosing parts of servos"):
-                found = choose_servo(self._unknowns_of, parts.fitted, asked.options.servo)
+                found = choose_servo(plan._unknowns_of, parts.fitted, asked.options.servo)
             actuator = found.actuator
             how = {"alike": float(alike[follows].min()), "actuator": actuator, "tried": found.tried}
-            said = (note("chosen-servo", **how),)
+            said = (note("chosen-servo", **how), *said)
         choice = Choice(actuator, "trajectory", asked.learn, said)
         return replace(self, request=replace(asked, actuator=actuator, loss="trajectory"), choice=choice)
 

@@ -1,8 +1,8 @@
 """Jumps out of local minima: other numbers of each joint's own servo, tried for all joints in the same roll-outs.
 
 A joint's gains, friction and delay show in its own motion before all; so every roll-out tries a change of every joint
-at once, and each joint keeps what made its own error least. Delay and lag are traded for each other, as is friction
-that grows with load for friction that does not; and all numbers are drawn at random about where they are.
+at once, and each joint keeps what made its own error least. Delay and lag are traded for each other, gains and friction
+are scaled together, and all numbers are drawn at random about where they are.
 """
 
 from collections.abc import Callable
@@ -15,18 +15,26 @@ import numpy as np
 from jaxtyping import Float, Int, PyTree
 
 from diffnea import parameters
-from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Servo
-from diffnea.actuators.coefficients import raw_of
+from diffnea.actuators import AbstractActuator, Combined, Coulomb, Coupling, Delay, Servo, Stribeck
+from diffnea.actuators.coefficients import positive, raw_of
 from diffnea.identify.servo.objective import Objective
-from diffnea.identify.servo.search import Searched, search
+from diffnea.identify.servo.search import Searched, polished, search
 from diffnea.identify.servo.unknowns import Freedom
 
 # Samples that are moved from lag to delay, and back.
 TRADED = (-2.0, -1.3, -0.7, 0.7, 1.3, 2.0, 3.0, 4.0)
+# Factors of a joint's whole servo, its friction with it: where nothing but inertia tells them, slopes hardly do.
+SCALED = (0.75, 0.9, 1.12, 1.35)
 # Draws at random, by so much of each number's spread.
-DRAWN = ((12, 0.4), (12, 0.15))
+DRAWN = ((11, 0.4), (12, 0.15))
 # The least lag that is left, in s.
 LEAST_LAG = 2e-3
+# What makes a servo strong and what it overcomes, in each part.
+STRENGTHS = {
+    Servo: ("raw_stiffness", "raw_damping"),
+    Coulomb: ("raw",),
+    Stribeck: ("raw_static", "raw_kinetic"),
+}
 # Jumps at most; how many in a row may lower the loss by less than a share, with the search after each.
 MOST_JUMPS, MOST_UNPAID, WORTH = 8, 2, 5e-3
 
@@ -36,7 +44,10 @@ def jumped(objective: Objective, theta: Float[np.ndarray, " p"], dt: float, seed
     rng, joint = np.random.default_rng(seed), _joints(objective.free)
     own = joint >= 0
     for count, size in DRAWN:
-        traded = [_traded(objective.free, theta, shift, dt) for shift in TRADED] if size == DRAWN[0][1] else []
+        traded = []
+        if size == DRAWN[0][1]:
+            traded = [_traded(objective.free, theta, shift, dt) for shift in TRADED]
+            traded += [_scaled(objective.free, theta, factor) for factor in SCALED]
         draws = theta + size * objective.spread * own * rng.standard_normal((count, len(theta)))
         theta = _best_of_joints(objective, np.stack([theta, *traded, *draws]), joint)
     return theta
@@ -49,7 +60,12 @@ def _best_of_joints(
     found = objective.compared(thetas)
     chosen = np.argmin([each.rms.mean(0) for each in found], axis=0)
     mixed = np.where(joint >= 0, thetas[chosen[joint], np.arange(len(joint))], thetas[0])
-    return mixed if objective.losses(mixed[None])[0] < found[0].loss else thetas[0]
+    # What one joint prefers may harm its neighbours: each is also tried alone.
+    alone = [np.where(joint == j, mixed, thetas[0]) for j in np.flatnonzero(chosen)]
+    tried = np.stack([mixed, *alone])
+    losses = objective.losses(tried)
+    best = int(np.argmin(losses))
+    return tried[best] if losses[best] < found[0].loss else thetas[0]
 
 
 def _joints(free: Freedom) -> Int[np.ndarray, " p"]:
@@ -96,6 +112,26 @@ def _traded(free: Freedom, theta: Float[np.ndarray, " p"], samples: float, dt: f
     return np.asarray(parameters.pack((robot, made, table), free.masks), np.float64)
 
 
+def _scaled(free: Freedom, theta: Float[np.ndarray, " p"], factor: float) -> Float[np.ndarray, " p"]:
+    """θ with servos and their dry friction so many times as strong."""
+    robot, actuator, table = free.at(theta).tree
+
+    def scaled(part: AbstractActuator) -> AbstractActuator:
+        leaves = STRENGTHS.get(type(part), ())
+        if not leaves:
+            return part
+        raw = [getattr(part, name) for name in leaves]
+        return eqx.tree_at(
+            lambda each: [getattr(each, name) for name in leaves], part, [raw_of(factor * positive(x)) for x in raw]
+        )
+
+    if isinstance(actuator, Combined):
+        made = eqx.tree_at(lambda whole: whole.parts, actuator, tuple(map(scaled, actuator.parts)))
+    else:
+        made = scaled(actuator)
+    return np.asarray(parameters.pack((robot, made, table), free.masks), np.float64)
+
+
 def search_with_jumps(
     objective: Objective,
     theta: Float[np.ndarray, " p"],
@@ -114,4 +150,5 @@ def search_with_jumps(
         again = search(objective, start, left, watch)
         unpaid = 0 if again.loss < (1 - WORTH) * found.loss else unpaid + 1
         found, history = (again if again.loss < found.loss else found), (*history, *again.history[1:])
-    return replace(found, history=history)
+    found = polished(objective, found)
+    return replace(found, history=(*history, found.loss))

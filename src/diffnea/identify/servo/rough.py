@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 
 from diffnea.identify.problem.tracks import Track
@@ -11,7 +12,7 @@ from diffnea.identify.progress import tell
 from diffnea.identify.servo.jumps import jumped
 from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.search import Searched, search
-from diffnea.identify.servo.starts import closed_loops, started
+from diffnea.identify.servo.starts import closed_loops, paced, started
 from diffnea.identify.servo.unknowns import Freedom, freedom
 
 
@@ -20,9 +21,10 @@ def posed(free: Unknowns, tracks: Sequence[Track], from_name: bool) -> Freedom:
     freed = freedom(free)
     if not from_name:
         return freed
-    before = freed.model(jnp.asarray(freed.start))
-    begun = started(before.actuator, closed_loops(before.robot, tracks), float(tracks[0].dt or 1.0))
-    return replace(freed, tree=(freed.tree[0], begun, None))
+    before, dt = freed.model(jnp.asarray(freed.start)), float(tracks[0].dt or 1.0)
+    begun = paced(started(before.actuator, closed_loops(before.robot, tracks), dt), dt)
+    masks = jax.tree.unflatten(jax.tree.structure(begun), jax.tree.leaves(freed.masks[1]))
+    return replace(freed, tree=(freed.tree[0], begun, None), masks=(freed.masks[0], masks, None))
 
 
 def roughly(objective: Objective, rounds: int, dt: float) -> Searched:

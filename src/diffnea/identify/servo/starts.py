@@ -5,7 +5,7 @@ While a joint moves, goal and position differ by `g − q = T ġ + (F/kp) sign(�
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -29,6 +29,8 @@ ROUNDS, OUTLIER = 8, 1.5
 # Gravity that explains less than this of a joint's error tells nothing of its stiffness.
 LEAST_GRAVITY = 2e-3
 LEAST_LAG, LEAST_BAND = 5e-3, 1e-3
+# Inner steps of a servo are about as long as this, s, at most so many in a sample: long ones show as lag of their own.
+INNER, MOST_INNER = 2.5e-3, 16
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,15 @@ def started(actuator: AbstractActuator, closed: Closed, dt: float) -> AbstractAc
     parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
     made = tuple(_started(part, stiffness, closed, dt) for part in parts)
     return eqx.tree_at(lambda whole: whole.parts, actuator, made) if isinstance(actuator, Combined) else made[0]
+
+
+def paced(actuator: AbstractActuator, dt: float) -> AbstractActuator:
+    """The actuator with as many inner steps as a sample of its log asks for."""
+    steps = int(np.clip(round(dt / INNER), 1, MOST_INNER))
+    if not isinstance(actuator, Combined):
+        return replace(actuator, steps=steps) if isinstance(actuator, Servo) else actuator
+    parts = tuple(replace(part, steps=steps) if isinstance(part, Servo) else part for part in actuator.parts)
+    return eqx.tree_at(lambda whole: whole.parts, actuator, parts)
 
 
 def _servo(actuator: AbstractActuator) -> Servo:

@@ -77,9 +77,13 @@ class Freedom:
         virtual, actuator, table = self.tree
         scaled = jax.tree.map(lambda leaf: np.full(np.shape(leaf), sizes["other"]), self.tree)
         robot = eqx.tree_at(
-            lambda v: (v.inertia, v.zero),
+            lambda v: (v.inertia, v.zero, v.armature),
             scaled[0],
-            (np.full(virtual.inertia.shape, sizes["centre"]), np.full(virtual.zero.shape, sizes["zero"])),
+            (
+                np.full(virtual.inertia.shape, sizes["centre"]),
+                np.full(virtual.zero.shape, sizes["zero"]),
+                _share(np.asarray(virtual.armature, float), sizes["positive"]),
+            ),
         )
         driving = jax.tree.map(lambda leaf: _share(np.asarray(leaf, float), sizes["positive"]), actuator)
         driving = _on_parts(
