@@ -28,6 +28,7 @@ from diffnea import actuators
 SO101, WAM = "servo+coulomb+load+delay", "servo+coulomb+constant+lead+differential+delay"
 SAMPLE, INNER = 0.02, 5  # seconds between samples, and steps in each
 FITTED = 8.0  # seconds of a run of the WAM
+WRITTEN_STEP = 1e-3  # s, of MuJoCo's run of a written file
 
 
 def recording(path: Path, joints: int, names: tuple[str, ...]) -> dn.Recording:
@@ -62,7 +63,35 @@ def row(label: str, values: np.ndarray) -> None:
     print(f"  {label:24}" + "".join(f"{value:7.2f}" for value in values) + f"{values.mean():9.2f}")
 
 
-def so101(folder: Path, rotations: list[int], actuator: str) -> None:
+def by_mujoco(path: Path, motions: list[dn.Recording]) -> np.ndarray:
+    """The same errors of a written file, run by MuJoCo in steps of a millisecond."""
+    model = mujoco.MjModel.from_xml_path(str(path))
+    model.opt.timestep, model.opt.integrator = WRITTEN_STEP, mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    return 1e3 * np.array([np.sqrt(np.mean((_moved(model, m) - m.q) ** 2, axis=0)) for m in motions])
+
+
+def _moved(model: mujoco.MjModel, motion: dn.Recording) -> np.ndarray:
+    names = motion.joint_names or ()
+    places = [model.joint(name).qposadr[0] for name in names]
+    speeds = [model.joint(name).dofadr[0] for name in names]
+    driven = [int(np.flatnonzero(model.actuator_trnid[:, 0] == model.joint(name).id)[0]) for name in names]
+    data, clock, seen = mujoco.MjData(model), [], []
+    # Goals under way are zeros at first: the first one is held until all of them have arrived.
+    waiting = round(0.2 / WRITTEN_STEP)
+    for k in range(-waiting, round((motion.time[-1] - motion.time[0]) / WRITTEN_STEP) + 1):
+        now = motion.time[0] + max(k, 0) * WRITTEN_STEP
+        row = int(np.searchsorted(motion.time, now + 1e-9, side="right")) - 1
+        if k <= 0:
+            data.qpos[places], data.qvel[speeds] = motion.q[0], 0.0
+        if k >= 0:
+            clock.append(now)
+            seen.append(data.qpos[places])
+        data.ctrl[driven] = motion.u[row]
+        mujoco.mj_step(model, data)
+    return np.stack([np.interp(motion.time, clock, column) for column in np.array(seen).T], axis=-1)
+
+
+def so101(folder: Path, rotations: list[int], actuator: str, written: bool = False) -> None:
     robot = dn.load_robot(folder / "so101_new_calib.urdf", lock=["gripper"])
     motions = [recording(path, 5, robot.joint_names) for path in sorted(folder.glob("*.npz"))]
     pooled = []
@@ -74,6 +103,12 @@ def so101(folder: Path, rotations: list[int], actuator: str) -> None:
         row("median over motions", np.median(found, axis=0))
         row("mean over motions", found.mean(axis=0))
         pooled.append(found)
+        if written:
+            with tempfile.TemporaryDirectory() as out:
+                fit.save(out)
+                theirs = by_mujoco(Path(out) / "identified.xml", test)
+            row("written, by MuJoCo", np.median(theirs, axis=0))
+            print(f"  {np.median(theirs, axis=0).mean() / np.median(found, axis=0).mean():.2f} times the fit's")
     every = np.concatenate(pooled)
     row(f"median of {len(every)}", np.median(every, axis=0))
     row(f"mean of {len(every)}", every.mean(axis=0))
@@ -145,13 +180,14 @@ def main() -> None:
     parser.add_argument("which", choices=["so101", "wam", "rollout"])
     parser.add_argument("parts", nargs="*", type=int, help="rotations of the split, or runs")
     parser.add_argument("--actuator")
+    parser.add_argument("--written", action="store_true", help="of the SO-101, also MuJoCo's run of the written file")
     asked = parser.parse_args()
     data = os.environ.get("DIFFNEA_DATA")
     if not data:
         parser.error("DIFFNEA_DATA is not set; name the folder that has so101 and barrett_wam")
     jax.config.update("jax_enable_x64", True)
     if asked.which == "so101":
-        so101(Path(data) / "so101", asked.parts or [0, 1, 2], asked.actuator or SO101)
+        so101(Path(data) / "so101", asked.parts or [0, 1, 2], asked.actuator or SO101, asked.written)
     elif asked.which == "rollout":
         rollouts(Path(data) / "so101")
     else:
