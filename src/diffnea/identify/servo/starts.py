@@ -29,8 +29,8 @@ ROUNDS, OUTLIER = 8, 1.5
 # Gravity that explains less than this of a joint's error tells nothing of its stiffness.
 LEAST_GRAVITY = 2e-3
 LEAST_LAG, LEAST_BAND = 5e-3, 1e-3
-# Inner steps of a servo are about as long as this, s, at most so many in a sample: long ones show as lag of their own.
-INNER, MOST_INNER = 2.5e-3, 16
+# Inner steps of a servo are about as long as this, s, and between so many in a sample: long ones show as lag.
+INNER, LEAST_INNER, MOST_INNER = 2.5e-3, 4, 16
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def started(actuator: AbstractActuator, closed: Closed, dt: float) -> AbstractAc
 
 def paced(actuator: AbstractActuator, dt: float) -> AbstractActuator:
     """The actuator with as many inner steps as a sample of its log asks for."""
-    steps = int(np.clip(round(dt / INNER), 1, MOST_INNER))
+    steps = int(np.clip(round(dt / INNER), LEAST_INNER, MOST_INNER))
     if not isinstance(actuator, Combined):
         return replace(actuator, steps=steps) if isinstance(actuator, Servo) else actuator
     parts = tuple(replace(part, steps=steps) if isinstance(part, Servo) else part for part in actuator.parts)
