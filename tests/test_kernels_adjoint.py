@@ -20,6 +20,7 @@ from diffnea.kernels.rules.tracer import trace
 pytestmark = pytest.mark.skipif(dn.backends()["cpu"] != "active", reason=f"kernels: {dn.backends()['cpu']}")
 
 ROUNDING = 1e-12
+SINGLE = 5e-5  # float32, forty steps, of the largest number in each array: 1.8e-5 in a delay, elsewhere below 4e-7
 RNG = np.random.default_rng(0)
 X, A = jnp.asarray(RNG.normal(size=(5, 3))), jnp.asarray(RNG.normal(size=(5, 4, 3)))
 AXES = {"both": (0, 0), "rows shared": (0, None), "start shared": (None, 0)}
@@ -138,6 +139,7 @@ ROBOT = random_robot(random_tree(2, 2), 3)
 RUBBING = actuators.combine(actuators.Viscous.of(np.array([0.1, 0.2])), actuators.Coulomb.of(np.array([0.3, 2.0])))
 MODEL, STICKING = dn.Model(ROBOT), dn.Model(ROBOT, RUBBING)
 LATE = dn.Model(ROBOT, actuators.combine(actuators.Viscous.of(np.array([0.1, 0.2])), actuators.Delay.of(1.4, 2, 3)))
+LATE_STICKING = dn.Model(ROBOT, actuators.combine(RUBBING, actuators.Delay.of(1.4, 2, 3)))
 START = jnp.asarray(np.random.default_rng(1).uniform(-1, 1, (2, COUNT, 2)))
 COMMANDS = jnp.asarray(np.random.default_rng(2).uniform(-1, 1, (COUNT, STEPS, 2)))
 WEIGHTS = jnp.asarray(np.random.default_rng(3).normal(size=(COUNT, STEPS, 2)))
@@ -151,7 +153,7 @@ CASES = {
     "rk4": (MODEL, COMMANDS, "rk4"),
     "auto, sticking": (STICKING, COMMANDS, "auto"),
     "one record for all, late": (LATE, COMMANDS[0], "auto"),
-    "feedback, late": (LATE, law, "auto"),
+    "feedback, late, sticking": (LATE_STICKING, law, "auto"),
 }
 
 
@@ -159,7 +161,7 @@ def cost(u, integrator, given):
     model, start, record = given
     commands, steps = (u, STEPS) if callable(u) else (record, None)
     run = dn.rollout(model, start[0], start[1], commands, 1e-2, integrator, steps)
-    return jnp.sum(WEIGHTS * (jnp.sin(run.q) + run.qd))
+    return jnp.sum(WEIGHTS.astype(run.q.dtype) * (jnp.sin(run.q) + run.qd))
 
 
 def of_case(case):
@@ -193,6 +195,65 @@ def test_a_hessian_vector_product_of_a_roll_out_agrees_with_differences():
     assert_close(found, jax.tree.map(lambda a, b: (a - b) / 2e-6, there, back), 1e-7)
 
 
+def one_cost(model, start, weights):
+    run = dn.rollout(model, start[0], start[1], law, 1e-2, "auto", STEPS)
+    return jnp.sum(weights * (jnp.sin(run.q) + run.qd))
+
+
+@pytest.fixture(scope="module")
+def of_feedback():
+    """The gradient, in the model and in the start, of roll-outs under feedback, late and with a joint that sticks."""
+    slope, given = of_case("feedback, late, sticking")
+    run = jax.jit(lambda model, q, qd: dn.rollout(model, q, qd, law, 1e-2, "auto", STEPS))(LATE_STICKING, *START)
+    assert jnp.any(jnp.abs(run.qd[:, 10:, 1]) < 1e-6)  # that it does stick
+    return slope(given)[:2]
+
+
+def _by_vmap(model, start):
+    slopes = jax.vmap(jax.grad(one_cost, (0, 1)), (None, 1, 0), (0, 1))(model, start, WEIGHTS)
+    return jax.tree.map(lambda leaf: jnp.sum(leaf, 0), slopes[0]), slopes[1]
+
+
+def _by_scan(model, start):
+    def add(total, row):
+        slope, at_start = jax.grad(one_cost, (0, 1))(model, *row)
+        return jax.tree.map(jnp.add, total, slope), at_start
+
+    zero = jax.tree.map(jnp.zeros_like, model)
+    total, at_start = lax.scan(add, zero, (jnp.swapaxes(start, 0, 1), WEIGHTS))
+    return total, jnp.swapaxes(at_start, 0, 1)
+
+
+def _by_remat(model, start):
+    return jax.grad(jax.checkpoint(lambda *given: cost(law, "auto", (*given, None))), (0, 1))(model, start)
+
+
+def _by_shard_map(model, start):
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:1]), ("batch",))
+    rows, all_of_it = jax.sharding.PartitionSpec("batch"), jax.sharding.PartitionSpec()
+    each = jax.vmap(one_cost, (None, 0, 0))
+    apart = jax.shard_map(each, mesh=mesh, in_specs=(all_of_it, rows, rows), out_specs=rows, check_vma=False)
+    return jax.grad(lambda m, s: jnp.sum(apart(m, jnp.swapaxes(s, 0, 1), WEIGHTS)), (0, 1))(model, start)
+
+
+@pytest.mark.parametrize("how", [_by_vmap, _by_scan, _by_remat, _by_shard_map], ids=["vmap", "scan", "remat", "shard"])
+def test_gradients_of_roll_outs_under_other_transformations(how, of_feedback):
+    assert_close(jax.jit(how)(LATE_STICKING, START), of_feedback)
+
+
+def test_gradients_of_roll_outs_without_jit(of_feedback):
+    with jax.disable_jit():
+        found = jax.grad(lambda model, start: cost(law, "auto", (model, start, None)), (0, 1))(LATE_STICKING, START)
+    assert_close(found, of_feedback)
+
+
+def test_gradients_of_roll_outs_in_single_precision(of_feedback):
+    single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), (LATE_STICKING, START, COMMANDS))
+    found = of_case("feedback, late, sticking")[0](single)[:2]
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(of_feedback), strict=True):
+        assert one.dtype == jnp.float32 and relative(one, other) < SINGLE
+
+
 def along_rotations(given, gradient):
     """A gradient in rotations and unit axes means something along these alone; and all the rest of it."""
     at, slope = given[0].robot, gradient[0].robot
@@ -202,14 +263,35 @@ def along_rotations(given, gradient):
     return turning - jnp.swapaxes(turning, 1, 2), across, others, gradient[0].actuator, gradient[1:]
 
 
+def readable(monkeypatch, slope, given):
+    """A gradient without kernels."""
+    monkeypatch.setenv("DIFFNEA_KERNELS", "off")
+    jax.clear_caches()
+    wanted = slope(given)
+    monkeypatch.delenv("DIFFNEA_KERNELS")
+    jax.clear_caches()
+    return wanted
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_of_roll_outs_are_those_of_the_readable_form(case, monkeypatch):
     slope, given = of_case(case)
-    found = slope(given)
-    monkeypatch.setenv("DIFFNEA_KERNELS", "off")
-    jax.clear_caches()
-    wanted = of_case(case)[0](given)
-    monkeypatch.delenv("DIFFNEA_KERNELS")
-    jax.clear_caches()
+    found, wanted = slope(given), readable(monkeypatch, of_case(case)[0], given)
+    assert_close(along_rotations(given, found), along_rotations(given, wanted))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [4, 9])
+def test_gradients_on_random_trees_are_those_of_the_readable_form(seed, monkeypatch):
+    robot, rng = random_robot(random_tree(seed, 4), seed), np.random.default_rng(seed)
+    given = dn.Model(robot), *(jnp.asarray(rng.uniform(-1, 1, shape)) for shape in ((2, 3, 4), (3, 30, 4)))
+
+    def total(given):
+        model, start, commands = given
+        run = dn.rollout(model, start[0], start[1], commands, 1e-2, "rk4")
+        return jnp.sum(jnp.sin(run.q) + run.qd)
+
+    found = jax.jit(jax.grad(total))(given)
+    wanted = readable(monkeypatch, jax.jit(jax.grad(lambda given: total(given))), given)
     assert_close(along_rotations(given, found), along_rotations(given, wanted))

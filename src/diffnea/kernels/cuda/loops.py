@@ -9,20 +9,24 @@ import numpy as np
 from diffnea.kernels.cuda.operations import literal
 from diffnea.kernels.cuda.schedule import order_of, pressure
 from diffnea.kernels.cuda.values import Values
-from diffnea.kernels.ir.layout import Array, Layout, Plan, body_plan, runs
+from diffnea.kernels.ir.layout import Layout, Plan, body_plan, runs
 from diffnea.kernels.ir.program import IN_LOOP, Loop, Program, Write, operands
 
 WIDEST = {"float32": 4, "float64": 2}  # numbers that are read or written at once: sixteen bytes
 # Rows with samples last are asked for so many steps of the outermost loop before they are read; 0: not at all. Few
-# samples are few warps, and none has another one's work to do while it waits.
+# samples are few warps, and none has another one's work to do while it waits. Where a thread keeps more values than it
+# has registers, finding these places costs more than it saves.
 STEPS_AHEAD = 1
+ALL_REGISTERS = 250
 
 
 class Memory:
     """Arrays by name, at sample `i`."""
 
-    def __init__(self, arrays: Sequence[Array], names: Sequence[str], lines: list[str], dtype: str):
-        self.arrays, self.names, self.lines, self.widest = arrays, names, lines, WIDEST[dtype]
+    def __init__(self, plan: Plan, names: Sequence[str], lines: list[str], dtype: str):
+        self.arrays, self.names, self.lines, self.widest = [*plan.arguments, *plan.outputs], names, lines, WIDEST[dtype]
+        words = np.dtype(dtype).itemsize // 4
+        self.ahead = STEPS_AHEAD * (loop_pressure(plan, words) * words <= ALL_REGISTERS)
 
     def at(self, k: int, element: str) -> str:
         """An element of the k-th array."""
@@ -111,8 +115,8 @@ def write_loop(parent: Values, memory: Memory, value: int, steps: tuple[str, ...
     step = f"{prefix}t"
     forwards, backwards = f"{step}=0;{step}<{loop.length};++{step}", f"{step}={loop.length - 1};{step}>=0;--{step}"
     lines += ["#pragma unroll 1", f"for(int {backwards if loop.reverse else forwards}){{"]
-    if not steps and STEPS_AHEAD:
-        later = f"max({step}-{STEPS_AHEAD},0)" if loop.reverse else f"min({step}+{STEPS_AHEAD},{loop.length - 1})"
+    if not steps and memory.ahead:
+        later = f"max({step}-{memory.ahead},0)" if loop.reverse else f"min({step}+{memory.ahead},{loop.length - 1})"
         lines.append(f"const int {step}a={later};")
     read = dict(parent.read)
     _Body(parent, memory, value, (*steps, step), carried, outer).write()
@@ -163,7 +167,7 @@ class _Body(Values):
         for start, width in self._memory.together(argument, list(beside), strides):
             if start <= offset < start + width:
                 place = self._memory.at(argument, self._element(start, strides))
-                if STEPS_AHEAD and self._memory.arrays[argument].samples_last:
+                if self._memory.ahead and self._memory.arrays[argument].samples_last:
                     later = self._element(start, strides, (f"{self._steps[0]}a", *self._steps[1:]))
                     self.lines.append(f"fetch(&{self._memory.at(argument, later)});")
                 if width > 1:

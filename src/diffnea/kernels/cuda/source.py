@@ -58,7 +58,6 @@ class _Writer:
     def __init__(self, plan: Plan, dtype: str, threads: int):
         self.plan, self.dtype, self.threads = plan, dtype, threads
         self.bytes = np.dtype(dtype).itemsize
-        self.arrays = [*plan.arguments, *plan.outputs]
         self.names = [f"x{k}" for k in range(len(plan.arguments))] + [f"y{k}" for k in range(len(plan.outputs))]
         self.summed = [
             (k, element, value)
@@ -221,7 +220,7 @@ class _Body(Values):
     def __init__(self, writer: _Writer):
         super().__init__(writer.plan, writer.dtype, writer.lines, varying=True)
         self.writer, self.keeps = writer, writer.keeps_shared
-        self.memory = Memory(writer.arrays, writer.names, writer.lines, writer.dtype)
+        self.memory = Memory(writer.plan, writer.names, writer.lines, writer.dtype)
         self.group = GROUP[writer.dtype]
         self.rows: dict[int, tuple[int, str]] = {}  # numbers of this thread's row: where they were read, as what
         self.waiting: list[str] = []  # numbers that are to be summed
