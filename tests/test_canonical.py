@@ -11,8 +11,9 @@ from robots import random_robot, random_state, random_tree
 import diffnea as dn
 from diffnea import batches, dynamics
 from diffnea.canonical import Canonical, convert
+from diffnea.canonical.frames import Geometry, lumping
 from diffnea.kernels.rules.tracer import trace
-from diffnea.robot import Tree
+from diffnea.robot import Tree, nameless
 
 SAMPLES = 5
 
@@ -161,7 +162,21 @@ def test_inertia_that_is_learned_in_known_geometry():
     def slopes(function):
         return jax.jit(jax.grad(lambda inertia: jnp.sum(function(replace(robot, inertia=inertia), *state) ** 2)))
 
-    close(slopes(dn.forward_dynamics)(robot.inertia), slopes(readable)(robot.inertia), 1e-10)
+    slope = slopes(dn.forward_dynamics)
+    close(slope(robot.inertia), slopes(readable)(robot.inertia), 1e-10)
+    text = slope.lower(robot.inertia).as_text()
+    assert text.count("custom_call @diffnea_") == 2  # forward and backward; bodies are moved by a product with a matrix
+
+
+def test_bodies_in_known_geometry_are_linear_in_inertias():
+    robot = ROBOTS["tidy"]
+    inertia, armature = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), (robot.inertia, robot.armature))
+    geometry = Geometry(*(np.asarray(x) for x in (robot.placement.rotation, robot.placement.translation, robot.axis)))
+    tree = nameless(robot).tree
+    found = convert.chosen(tree, geometry)
+    wanted = convert._numbers(tree, geometry, inertia, armature, found)[:, convert.POSE :]
+    matrix = lumping(tree, geometry, found, robot.inertia)
+    close(convert._linear(matrix, robot.inertia, robot.armature), jnp.asarray(wanted), 1e-15)
 
 
 def test_single_precision():

@@ -19,6 +19,7 @@ from diffnea.kernels.ir.builder import Builder
 from diffnea.kernels.ir.layout import Layout
 from diffnea.kernels.ir.program import Program
 from diffnea.kernels.jax import cuda
+from diffnea.kernels.jax.primitive import linearizes
 from diffnea.kernels.rules import flat, scans
 
 missing = cuda.unavailable()
@@ -208,6 +209,7 @@ def test_gradients_of_loops(name, dtype, monkeypatch):
     flat._holds.clear()
     rng, gpu = np.random.default_rng(0), jax.devices("cuda")[0]
     x, a = (jax.device_put(rng.normal(size=shape).astype(dtype), gpu) for shape in ((300, 3), (300, 4, 3)))
+    passes = 2 if linearizes else 3  # where JAX does not ask for what is kept, the forward pass runs twice
 
     def slope(function, axes):
         def total(x, a):
@@ -219,7 +221,7 @@ def test_gradients_of_loops(name, dtype, monkeypatch):
         given = [value if axis == 0 else value[0] for value, axis in zip((x, a), axes, strict=True)]
         found = slope(kernels.compile(lambda x, a: LOOPS[name](x, a)), axes)
         text = found.lower(*given).as_text()
-        assert text.count("custom_call @diffnea_cuda") == 2 and "while" not in text
+        assert text.count("custom_call @diffnea_cuda") == passes and "while" not in text
         for one, other in zip(found(*given), slope(LOOPS[name], axes)(*given), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-3 if dtype == "float32" else 1e-10, atol=1e-4)
 

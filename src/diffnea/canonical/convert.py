@@ -9,7 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from diffnea.canonical.frames import Chosen, Geometry, Moved, above, chosen, lumped, moved, placed, structure
+from diffnea.canonical.frames import (
+    Chosen,
+    Geometry,
+    Moved,
+    above,
+    chosen,
+    lumped,
+    lumping,
+    moved,
+    placed,
+    structure,
+)
 from diffnea.canonical.robot import ZERO, Canonical, Known
 from diffnea.robot import Robot, nameless
 from diffnea.spatial import Inertia
@@ -35,8 +46,8 @@ def canonical(robot: Robot, compile: Compile, dtype: Any) -> Canonical:
     geometry = Geometry(*(np.asarray(leaf, np.float64) for leaf in geometry))
     frames = chosen(tree, geometry)
     if _traced(bodies):
-        parts = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), (geometry, *bodies, frames))
-        rows = compile(_numbers)(tree, *parts)[:, POSE:]
+        inertia, armature = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), bodies)
+        rows = _linear(lumping(tree, geometry, frames, inertia), inertia, armature)
     else:
         inertia, armature = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), bodies)
         rows = _numbers(tree, geometry, inertia, armature, frames)[:, POSE:]
@@ -45,6 +56,16 @@ def canonical(robot: Robot, compile: Compile, dtype: Any) -> Canonical:
         given = frames.angles, _poses(tree, placed(tree, geometry, frames)), rows, robot.gravity
         angles, poses, rows, gravity = (one if _traced(one) else jnp.asarray(one, dtype) for one in given)
     return Canonical(tree, angles, poses, rows, gravity, known)
+
+
+def _linear(matrix: np.ndarray, inertia: Inertia, armature: Any) -> Any:
+    """The columns of bodies by the matrix that known geometry gives: a product takes nothing to compile."""
+    given = jnp.concatenate([inertia.mass[:, None], inertia.first_moment, inertia.rotational], -1)
+    with jax.ensure_compile_time_eval():
+        matrix = jnp.asarray(matrix, given.dtype)
+    # GPUs would round what they multiply to ten bits
+    found = jnp.matmul(matrix, given.reshape(-1), precision=jax.lax.Precision.HIGHEST).reshape(given.shape)
+    return jnp.concatenate([found, armature[:, None]], -1)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

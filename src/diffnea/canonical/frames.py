@@ -317,17 +317,47 @@ def lumped(tree: Tree, bodies: Moved) -> Any:
 
     That is mass on a revolute joint's axis, and moments without mass behind a sliding one.
     """
-    xp, rows, message = _xp(bodies.mass), [], None
+    rows, message = [], None
     for level in reversed(levels(tree.parents)):
         links = level.links
         body = bodies.mass[links], bodies.first[links], bodies.second[links]
         if message is not None:
             body = tuple(own + _sum(theirs, level.children) for own, theirs in zip(body, message, strict=True))
         mass, first, second = body
-        rows.append(xp.concatenate([mass[:, None], first, second[:, _EVERYWHERE[0], _EVERYWHERE[1]]], -1))
+        rows.append(_ten(mass, first, second))
         pose = bodies.rotation[links], bodies.place[links]
         message = _handed(tree.revolute[links], *pose, mass, first, second)
     return _in_order(tree, rows)
+
+
+def lumping(tree: Tree, geometry: Geometry, frames: Chosen, inertia: Inertia) -> np.ndarray:
+    """`lumped` as a matrix on mass, first moment and rotational inertia of all links, of geometry that is there.
+
+    Of `inertia` only the form counts.
+    """
+    form = jax.tree.structure(inertia)
+    count, (parent, axis_above) = len(tree.parents), above(tree, frames, geometry.axis)
+    own, handed = np.empty((2, count, 10, 10))
+    for k in range(10):
+        unit = np.zeros((count, 10))
+        unit[:, k] = 1.0
+        bodies = moved(geometry, form.unflatten([unit[:, 0], unit[:, 1:4], unit[:, 4:]]), frames, axis_above, parent)
+        own[:, :, k] = _ten(bodies.mass, bodies.first, bodies.second)
+        second = np.zeros((count, 3, 3))
+        second[:, _EVERYWHERE[0], _EVERYWHERE[1]] = second[:, _EVERYWHERE[1], _EVERYWHERE[0]] = unit[:, 4:]
+        handed[:, :, k] = _ten(*_handed(tree.revolute, *bodies[:2], unit[:, 0], unit[:, 1:4], second))
+    matrix = np.zeros((count, 10, count, 10))
+    for link, block in enumerate(own):
+        place = link
+        while place >= 0:  # a link's body goes to itself, then on to each one above it
+            matrix[place, :, link] = block
+            block, place = handed[place] @ block, tree.parents[place]
+    return matrix.reshape(10 * count, 10 * count)
+
+
+def _ten(mass: Any, first: Any, second: Any) -> Any:
+    """m, h and six numbers of Σ, side by side."""
+    return _xp(mass).concatenate([mass[:, None], first, second[:, _EVERYWHERE[0], _EVERYWHERE[1]]], -1)
 
 
 def _sum(message: Any, children: np.ndarray) -> Any:

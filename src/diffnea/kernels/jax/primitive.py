@@ -214,7 +214,8 @@ def _register_linearization() -> None:
     inner.primitive_linearizations[kernel_call] = rule
 
 
-if jax.__version_info__[:2] == (0, 10):
+linearizes = jax.__version_info__[:2] == (0, 10)  # JAX asks for what a gradient keeps
+if linearizes:
     _register_linearization()
 batching.primitive_batchers[kernel_call] = _batch
 ad.primitive_jvps[kernel_call] = _jvp
