@@ -1,19 +1,16 @@
 """Any robot at the price of a tidy one: a robot as argument of `jit`, its gradients, calls by hand, and first calls.
 
-    python benchmarks/any_robot.py [--robots panda talos] [--history FILE.csv]
+    python benchmarks/any_robot.py [--robots panda talos] [--first-calls] [--note MACHINE]
 
 Variants of one robot take turns in one process, pinned to a core; CPU seconds, medians of many turns. Each row is
-printed with what it was before canonical frames and what it is to reach, and appended to the history if one is named.
+printed with what it was before canonical frames and what it is to reach; with `--note` it goes to `history.csv`.
 """
 
-import csv
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tyro
+from history import note
 from robots import source
 
 import diffnea as dn
@@ -33,8 +31,8 @@ ROWS = {
     "argument, nothing guessed / closed, 4096": ("2.5-5.5", "1.6 by operations"),
     "gradient in all leaves / closed forward, 4096": ("11-18", "5"),
     "call by hand / closed, 256": ("1.2-3.9", "1.2"),
-    "first call of a closed robot, s": ("", "linear in joints"),
-    "first call of the gradient in inertia, s": ("", "linear in joints"),
+    "first call of a closed robot, s": ("11 with 45 joints, 37 with 61", "3 and 4"),
+    "first call of the gradient in inertia, s": ("17 and 50", "5 and 7"),
 }
 
 
@@ -46,8 +44,8 @@ class Options:
     """Names as in benchmarks/robots.py, or robot files."""
     first_calls: bool = False
     """Only first calls: `--robots panda talos talos_fingers romeo` shows how they grow with joints."""
-    history: Path | None = None
-    """A CSV file with columns version, machine, row and figure, to which rows are appended."""
+    note: str | None = None
+    """The machine, as `benchmarks/history.csv` is to name it; rows are appended there."""
 
 
 def load(name: str, folder: str) -> dn.Robot:
@@ -136,7 +134,6 @@ def main() -> None:
     jax.config.update("jax_enable_compilation_cache", False)
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    machine = f"{platform.machine()} {os.environ.get('DIFFNEA_CPU', 'native')}"
     with TemporaryDirectory() as folder:
         os.environ["DIFFNEA_CACHE"] = str(Path(folder) / "kernels")  # first calls are cold
         for name in options.robots:
@@ -145,9 +142,8 @@ def main() -> None:
                 before, goal = ROWS[row]
                 label = f"{Path(name).stem} ({robot.num_joints} joints): {row}"
                 print(f"{label:75s} {figure:8.2f}   before {before or '-'}, goal {goal}", flush=True)
-                if options.history is not None:
-                    with options.history.open("a", newline="") as file:
-                        csv.writer(file).writerow([version("diffnea"), machine, label, f"{figure:.3g}"])
+                if options.note:
+                    note(options.note, label, figure)
 
 
 if __name__ == "__main__":

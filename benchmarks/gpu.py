@@ -1,6 +1,6 @@
 """Forward dynamics, parameter gradients and whole roll-outs on one GPU, float32.
 
-    python benchmarks/gpu.py [folder with panda.urdf and talos_reduced.urdf] [--samples N] [--json FILE]
+    python benchmarks/gpu.py [folder with panda.urdf and talos_reduced.urdf] [--samples N] [--note MACHINE]
 
 A call runs kernels on several sets of samples, so that nothing stays in the cache and JAX's own time for a call is
 shared by many; calls are queued; the median over repeats counts. Results are compared with the CPU's in float64.
@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from contestants import acceleration, runge_kutta, whole
+from history import note
 from robots import FURUTA
 
 import diffnea as dn
@@ -33,7 +34,7 @@ SETS, CALLS, REPEATS = 6, 20, 7
 CHECKED = 4096
 ROLLED, STEPS, CHECKED_STEPS = 65_536, 1_000, 20  # undamped arms are chaotic: late states drift apart
 ROLL_TARGETS = {"furuta": 2.5e-3, "panda": 16e-3}
-TARGETS = {"panda forward": 13.0, "panda gradient": 4.0, "talos forward": 2.0}
+TARGETS = {"panda forward": 13.0, "panda gradient": 4.0, "talos forward": 2.0, "talos gradient": 1.0}
 
 
 def robot(folder: Path, name: str) -> dn.Robot:
@@ -173,6 +174,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=2**20)
     parser.add_argument("--only", choices=("rollouts", "evaluations"))
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--note", metavar="MACHINE")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     jax.config.update("jax_enable_x64", True)
@@ -191,6 +193,9 @@ def main() -> None:
             row = {"case": f"{name} {what}", "per_second": speed, "target": target, "compile_s": compiled, "rel": apart}
             rows.append(row)
             aim = f"≥ {target:g}" if target else "–"
+            if options.note:
+                note(options.note, f"{row['case']} {options.samples}, thousand million/s", speed / 1e9)
+                note(options.note, f"{row['case']} {options.samples}, trace and compile s", compiled)
             print(
                 f"{row['case']:16} {speed / 1e9:7.2f} ({aim})  compiled in {compiled:5.2f} s  apart {apart:.1e}",
                 flush=True,

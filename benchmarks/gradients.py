@@ -9,12 +9,10 @@ is by operations: those of both passes of a gradient over those of the roll-out.
 """
 
 import argparse
-import csv
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +20,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from history import note
 from robots import source
 
 import diffnea as dn
@@ -30,7 +29,6 @@ import diffnea as dn
 BOUND = "2.8–3.3"
 BEFORE = {"rk4": "4–8 (Furuta 5–11)", "auto": "3.6–4.6"}
 GOALS = {"rk4": 3.0, "auto": 3.5}
-HISTORY = Path(__file__).with_name("history.csv")
 
 
 clock = time.process_time  # or that of the wall, for GPUs
@@ -94,17 +92,6 @@ def measure(name: str, what: str, integrator: str, samples: int, steps: int, rou
     }
 
 
-def note(machine: str, found: dict[str, Any]) -> None:
-    """A line a figure: version, machine, row, figure."""
-    new = not HISTORY.exists()
-    with HISTORY.open("a", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if new:
-            writer.writerow(["version", "machine", "row", "figure"])
-        for row, figure in ((found["row"], found["ratio"]), (f"first {found['row']} s", found["first_s"][1])):
-            writer.writerow([version("diffnea"), machine, row, figure])
-
-
 def main() -> None:
     global clock
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -125,7 +112,9 @@ def main() -> None:
                 found = measure(name, what, integrator, options.samples, options.steps, options.rounds)
                 print(found, flush=True)
                 if options.note:
-                    note(options.note, found)
+                    note(options.note, found["row"], found["ratio"])
+                    note(options.note, f"first {found['row']} s", found["first_s"][1])
+                    note(options.note, f"{found['row']} million steps/s", found["million_steps_per_s"][1])
 
 
 if __name__ == "__main__":
