@@ -62,9 +62,9 @@ def _linear(matrix: np.ndarray, inertia: Inertia, armature: Any) -> Any:
     """The columns of bodies by the matrix that known geometry gives: a product takes nothing to compile."""
     given = jnp.concatenate([inertia.mass[:, None], inertia.first_moment, inertia.rotational], -1)
     with jax.ensure_compile_time_eval():
-        matrix = jnp.asarray(matrix, given.dtype)
+        factors = jnp.asarray(matrix, given.dtype)
     # GPUs would round what they multiply to ten bits
-    found = jnp.matmul(matrix, given.reshape(-1), precision=jax.lax.Precision.HIGHEST).reshape(given.shape)
+    found = jnp.matmul(factors, given.reshape(-1), precision=jax.lax.Precision.HIGHEST).reshape(given.shape)
     return jnp.concatenate([found, armature[:, None]], -1)
 
 
