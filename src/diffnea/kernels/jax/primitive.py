@@ -201,20 +201,22 @@ def _linearize(moves, primals, params: dict[str, Any], tape: Tape):
 
 
 def _register_linearization() -> None:
-    """By JAX's own interface, which is not public and was another before and after: elsewhere `_transpose` serves, and
-    gradients take one forward pass more."""
+    """By JAX's own interface, which is not public and was another before: elsewhere `_transpose` serves, and gradients
+    take one forward pass more. From 0.11 on there is room for residuals of another kind, which we have none of."""
     from jax._src.interpreters import ad as inner
 
     def rule(is_vjp, moves, *primals, **params):
         tape = _tape(params["function"], tuple(moves))
         if tape is None or any(not all(axes) for axes in params["given"]):
             return inner.fallback_linearize_rule(kernel_call, is_vjp, moves, *primals, **params)
-        return _linearize(moves, primals, params, tape)
+        *found, push = _linearize(moves, primals, params, tape)
+        return (*found, push) if not structured else (*found, None, lambda kept, _, *tangents: push(kept, *tangents))
 
+    structured = jax.__version_info__[:2] == (0, 11)
     inner.primitive_linearizations[kernel_call] = rule
 
 
-linearizes = jax.__version_info__[:2] == (0, 10)  # JAX asks for what a gradient keeps
+linearizes = jax.__version_info__[:2] in ((0, 10), (0, 11))  # JAX asks for what a gradient keeps
 if linearizes:
     _register_linearization()
 batching.primitive_batchers[kernel_call] = _batch
