@@ -172,40 +172,6 @@ def test_friction_is_drawn_for_the_start_that_predicts_best(monkeypatch, swings)
         assert not np.array_equal(starts[2], starts[3])
 
 
-class Sixteen(RolloutErrors):
-    """Of so many windows, none over another."""
-
-    independent = 16.0
-
-    def __init__(self):
-        pass
-
-
-class Lengths(Fitter):
-    """Fits of all data whose roll-outs have these errors, by the length of their windows."""
-
-    def __init__(self, *errors):
-        found = dict(zip((0.5, 1.0, 2.0), errors, strict=True))
-        vars(self).update(options=TrajectoryOptions(), errors=found, judge=Sixteen())
-
-    def all(self, horizon, theta):
-        return Stage(horizon, theta, 0.0, self.errors[horizon])
-
-
-def test_of_lengths_that_predict_alike_the_shortest_is_taken():
-    """Seeds would draw among them, and a machine's errors at half a second with them."""
-    chance = np.random.default_rng(0).normal(size=16)
-    first = Stage(1.0, np.zeros(1), 0.0, np.full(16, 5.0))
-
-    def length(*errors):
-        return chains.chosen(Lengths(*errors), [first]).horizon
-
-    chance -= chance.mean()
-    assert length(0.01 + 0.3 * chance, np.zeros(16), 0.005 - 0.3 * chance) == 0.5
-    assert length(0.2 + 0.3 * chance, np.zeros(16), 0.3 * chance[::-1] - 0.01) == 1.0
-    assert length(1.0 + 0.3 * chance, 0.5 + 0.1 * chance, np.zeros(16)) == 2.0
-
-
 def test_a_difference_counts_when_it_is_more_than_its_standard_error(swings):
     free = unknowns(systems.cartpole().robot, ("inertia",), "stribeck", jax.random.key(0))
     q, u = swings[0].q, swings[0].u

@@ -90,4 +90,5 @@ def _together(first: Linearised, second: Linearised) -> Linearised:
         name: np.concatenate([getattr(first, name), getattr(second, name)])
         for name in ("jacobian", "residuals", "joint", "sample")
     }
-    return replace(first, **joined, segment=np.concatenate([first.segment, later]))
+    far = None if first.far is None or second.far is None else np.concatenate([first.far, second.far])
+    return replace(first, **joined, segment=np.concatenate([first.segment, later]), far=far)

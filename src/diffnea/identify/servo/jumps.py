@@ -30,7 +30,7 @@ DRAWN = ((11, 0.4), (12, 0.15))
 # The least lag that is left, in s.
 LEAST_LAG = 2e-3
 # What makes a servo strong and what it overcomes, in each part.
-STRENGTHS = {
+STRENGTH_LEAVES = {
     Servo: ("raw_stiffness", "raw_damping"),
     Coulomb: ("raw",),
     Stribeck: ("raw_static", "raw_kinetic"),
@@ -117,7 +117,7 @@ def _scaled(free: Freedom, theta: Float[np.ndarray, " p"], factor: float) -> Flo
     robot, actuator, table = free.at(theta).tree
 
     def scaled(part: AbstractActuator) -> AbstractActuator:
-        leaves = STRENGTHS.get(type(part), ())
+        leaves = STRENGTH_LEAVES.get(type(part), ())
         if not leaves:
             return part
         raw = [getattr(part, name) for name in leaves]

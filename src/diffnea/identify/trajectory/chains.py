@@ -131,18 +131,16 @@ def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, i
 
 
 def chosen(fitter: Fitter, finalists: Sequence[Stage]) -> Stage:
-    """Finalists, best first, fitted to all data: windows of the shortest length with which the first predicts best.
+    """Finalists, best first, fitted to all data: windows of the length with which the first predicts best.
 
-    Long windows tell more of θ, but multiply what a model lacks: which counts more differs between machines. Lengths
-    that differ by less than one standard error are as good, and seeds would draw among them. Where all data lead away
-    from the finalists, by more than that, the first is left as it is.
+    Long windows tell more of θ, but multiply what a model lacks: which counts more differs between machines. Where all
+    data lead away from the finalists, by more than one standard error, the first is left as it is.
     """
     first, *others = finalists
     lengths = _present(fitter.all(horizon, first.theta) for horizon in fitter.options.all_horizons)
     if not lengths:
         return first
-    least = min(lengths, key=lambda stage: stage.error)
-    best = next(stage for stage in lengths if not fitter.judge.clearly_worse(stage.errors, least.errors))
+    best = min(lengths, key=lambda stage: stage.error)
     fitted = [best, *_present(fitter.all(best.horizon, end.theta) for end in others)]
     least = min(fitted, key=lambda stage: stage.error)
     return first if fitter.judge.clearly_worse(least.errors, first.errors) else least
