@@ -52,24 +52,26 @@ def _swing(robot):
     return Recording(time=0.004 * np.arange(2500), q=q, u=u, joint_names=robot.joint_names)
 
 
+def _task(free, robot, start, **more):
+    """Accelerations of one swing, from one start."""
+    recording, weight = _swing(robot), np.ones(2)
+    parts = split([recording], [recording], robot.joint_names, 2, 0)
+    given = {
+        "train": batch(parts.train, 0, weight),
+        "validation": batch(parts.validation, 0, weight),
+        "rows": equations(parts.fitted, 0, weight),
+        "whole": batch(parts.fitted, 0, weight),
+        "prior": None,
+        "options": SolveOptions(),
+    }
+    return Task("acceleration", free, starts=start[None], seed=0, **given | more)
+
+
 def test_a_curve_that_the_race_has_lost_is_found_by_other_curves():
     robot = systems.cartpole().robot
     free = unknowns(robot, ("inertia",), "stribeck", jax.random.key(0))
-    recording = _swing(robot)
-    parts = split([recording], [recording], robot.joint_names, 2, 0)
     lost = np.where(["raw_shape" in label for label in free.labels], -60.0, free.start)  # no slope leads back
-    weight = np.ones(2)
-    task = Task(
-        "acceleration",
-        free,
-        *(batch(each, 0, weight) for each in (parts.train, parts.validation)),
-        equations(parts.fitted, 0, weight),
-        batch(parts.fitted, 0, weight),
-        lost[None],
-        None,
-        0,
-        SolveOptions(),
-    )
+    task = _task(free, robot, lost)
     assert task.rows[0].low_pass is not None
     assert by_race(task).loss < 0.5 * by_race(replace(task, rough=True)).loss
 
@@ -77,21 +79,9 @@ def test_a_curve_that_the_race_has_lost_is_found_by_other_curves():
 def test_steps_bound_a_search_from_the_robot_file_too():
     robot = systems.cartpole().robot
     free = unknowns(robot, ("inertia",), "stribeck", jax.random.key(0))
-    recording = _swing(robot)
-    parts = split([recording], [recording], robot.joint_names, 2, 0)
     weight = np.ones(2)
-    task = Task(
-        "acceleration",
-        free,
-        *(batch(each, 0, weight) for each in (parts.train, parts.validation)),
-        equations(parts.fitted, 0, weight),
-        batch(parts.fitted, 0, weight),
-        free.start[None],
-        file_prior(free, weight, SolveOptions()),
-        0,
-        SolveOptions(iterations=4),
-        torque=weight,
-    )
+    prior = file_prior(free, weight, SolveOptions())
+    task = _task(free, robot, free.start, prior=prior, options=SolveOptions(iterations=4), torque=weight)
     short, long = by_least_squares(task), by_least_squares(replace(task, options=SolveOptions()))
     assert len(short.history) == 2 and not short.converged  # one round of evidence, and the end
     assert len(long.history) > 4 and long.converged and long.loss < short.loss
