@@ -5,12 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import numpy as np
 import pytest
 from robots import random_robot, random_tree
 
+import diffnea as dn
 from diffnea import dynamics
+from diffnea.identify.problem.residuals import Form
 from diffnea.kernels.jax import cache
 
 PROGRAM = """
@@ -38,6 +41,26 @@ free = unknowns(robot, ("inertia",), "viscous", jax.random.key(0))
 fitted = problem("acceleration", free, Batch(q, qd, tau, tau[:, None], np.ones((5, 2))), 1)
 normal = fitted.normal(free.start[None])
 print(fitted.loss(free.start[None]).tolist(), normal.loss.tolist(), normal.matrix.tobytes().hex())
+
+# Loops: a roll-out, its gradient in commands of each sample, in those that all share, and in the model, its tangents,
+# and a product with its second derivative.
+model = dn.Model(robot, dn.actuators.Viscous.of(0.1, num_joints=2))
+each, shared = np.random.default_rng(1).normal(size=(5, 9, 2)), np.random.default_rng(2).normal(size=(9, 2))
+
+
+def loss(model, u):
+    return dn.rollout(model, q, qd, u, 0.01).q.sum()
+
+
+def pushed(u):
+    return jax.jvp(lambda u: loss(model, u), (u,), (np.ones_like(u),))[1]
+
+
+values = [dn.rollout(model, q, qd, each, 0.01).q, pushed(each)]
+values += [jax.jit(jax.grad(loss, 1))(model, u) for u in (each, shared)]
+values += jax.tree.leaves(jax.jit(jax.grad(loss))(model, each))
+values.append(jax.jit(lambda u: jax.jvp(jax.grad(lambda u: loss(model, u)), (u,), (u,))[1])(each))
+print([np.asarray(value).tobytes().hex() for value in values])
 """
 
 
@@ -57,6 +80,19 @@ def test_a_second_process_traces_nothing_and_finds_the_same(tmp_path):
 
 def _at_home(robot, q):
     return q
+
+
+class _TheirModule(eqx.Module):
+    gain: float
+
+
+def test_a_structure_with_a_class_of_the_users_has_no_name():
+    ours, theirs = map(jax.tree.structure, (dn.actuators.Viscous.of(0.1, num_joints=2), _TheirModule(1.0)))
+    assert cache.full_name("f", ours, ()) is not None
+    assert cache.full_name("f", jax.tree.structure((dn.systems.furuta().robot, _TheirModule(1.0))), ()) is None
+    masks = jax.tree.map(lambda _: True, _TheirModule(1.0))
+    assert Form.of("torque", ours, jax.tree.map(lambda _: True, 1.0)).name(Form.residual) is not None
+    assert Form.of("torque", theirs, masks).name(Form.residual) is None
 
 
 def test_only_the_packages_own_functions_have_names():

@@ -113,7 +113,8 @@ def _prepare(function: Callable[..., Any], module: Any, dtype: Any) -> tuple[Run
         leaves, structure = jax.tree.flatten(form)
         return _runner(canonical_kernel(function, lasting), structure, dtype), leaves
     leaves, structure = jax.tree.flatten(module)
-    fast = function if off else kernel_for(function, whole_numbers(module), lasting)
+    known = whole_numbers(module)
+    fast = function if off else kernel_for(function, known, name_for(function, known) if lasting else None)
     return _runner(fast, skeleton_of(module, structure), dtype), leaves
 
 
@@ -230,15 +231,22 @@ def _parts(kind: type, module: Any) -> list[Any]:
     return [part for part in found if isinstance(part, kind)]
 
 
+def name_for(function: Callable[..., Any], known: tuple[bytes, ...] | None, *more: Callable[..., Any]) -> str | None:
+    """Of a function for such robots, made of others; None if one of them is not at the top of a file of ours."""
+    names = [kernels.name_of(one) for one in more]
+    if None in names:
+        return None
+    return kernels.name_of(function, *(known or (b"general",)), *(str(name).encode() for name in names))
+
+
 @lru_cache(maxsize=4096)
 def kernel_for(
-    function: Callable[..., Any], known: tuple[bytes, ...] | None, lasting: bool = False
+    function: Callable[..., Any], known: tuple[bytes, ...] | None, name: str | None = None
 ) -> Callable[..., Any]:
     """The function as a kernel, for robots whose geometry has the zeros and ones of `known`: these cost nothing.
 
-    A lasting one is found again by later processes; what it is called with must then be defined in this package.
+    One with a name (`name_for`) is found again by later processes.
     """
-    name = kernels.name_of(function, *(known or (b"general",))) if lasting else None
     if known is None:
         return kernels.compile(with_guesses(function), name)
 

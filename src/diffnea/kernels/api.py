@@ -13,6 +13,7 @@ from diffnea.kernels.jax import cache, cpu, cuda
 from diffnea.kernels.jax.garbage import without_pauses
 from diffnea.kernels.jax.primitive import call
 from diffnea.kernels.jax.programs import switched_off
+from diffnea.kernels.rules.flat import has_scan
 from diffnea.kernels.rules.function import Function, make, opened
 
 
@@ -63,15 +64,24 @@ def _flatten(function: Callable[..., Any], name: str | None, structure, shapes) 
         return [jnp.asarray(result) for result in results]
 
     arguments = tuple(jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in shapes)
-    results = cache.results_of(name) if name else None
-    if results is not None:
-        return Function(flat, arguments, results, name=name), _ONE, []
+    known = cache.results_of(name) if name else None
+    if known is not None:
+        results, alone, loops = known
+        return Function(flat, arguments, results, name=name, loops=loops), _tree(results, alone), []
     with without_pauses():
         without, closed_over = opened(make(flat, arguments))
-    if name is None or closed_over or found[0] != _ONE:
+    alone = found[0] == _ONE
+    if name is None or closed_over or found[0] != _tree(without.results, alone):
         return without, found[0], closed_over
-    cache.note_results(name, without.results)
-    return replace(without, name=name), _ONE, []
+    assert without.jaxpr is not None
+    loops = has_scan(without.jaxpr)
+    cache.note_results(name, without.results, alone, loops)
+    return replace(without, name=name, loops=loops), found[0], []
+
+
+def _tree(results: cache.Arrays, alone: bool) -> Any:
+    """The structure of one array, or of a tuple of them: others have no name."""
+    return _ONE if alone else jax.tree.structure(tuple(results))
 
 
 def backends() -> dict[str, str]:

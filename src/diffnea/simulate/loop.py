@@ -68,7 +68,7 @@ def recorded(step: Step, known: Any) -> Callable[..., tuple[Array, Array, Array]
         last, (q, qd) = jax.lax.scan(body, start(q0, qd0), u)
         return q, qd, last.sound
 
-    return batches.kernel_for(course, known)
+    return batches.kernel_for(course, known, batches.name_for(recorded, known, step))
 
 
 @lru_cache(maxsize=256)

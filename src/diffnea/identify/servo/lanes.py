@@ -91,7 +91,7 @@ def _course(known: PyTree) -> PyTree:
         start = measured[0], jnp.zeros_like(measured[0])
         return jax.lax.scan(body, start, (goal, measured, first, dt))[1]
 
-    return batches.kernel_for(course, known)
+    return batches.kernel_for(course, known, batches.name_for(_course, known))
 
 
 def _advance(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array, q: Array, qd: Array):

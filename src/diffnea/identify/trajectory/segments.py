@@ -132,7 +132,7 @@ def _course(form: Form):
         n = x.shape[0] // 2
         return jax.lax.scan(lambda x, u: (_step(form, theta, leaves, x, u, dt), x[:n]), x, u)
 
-    return jax.jit(jax.vmap(kernels.compile(course), (None, None, 0, 0, 0)))
+    return jax.jit(jax.vmap(kernels.compile(course, form.name(_course)), (None, None, 0, 0, 0)))
 
 
 def _slopes(form: Form, group: np.ndarray, theta, leaves, x, u, dt) -> tuple[Array, Array, Array]:
@@ -148,9 +148,10 @@ def _sloped_course(form: Form, p: int, states: int):
     most = max(1, MOST_RESULTS // (p + states + 1))
     parts = [np.arange(k, min(k + most, states)) for k in range(0, states, most)]
     if len(parts) == 1:
-        course = kernels.compile(partial(_rows, [partial(_slopes, form, parts[0])]))
+        course = kernels.compile(partial(_rows, [partial(_slopes, form, parts[0])]), form.name(_sloped_course))
     else:  # each step in several kernels, and the loop by XLA
-        course = partial(_rows, [kernels.compile(partial(_slopes, form, part)) for part in parts])
+        steps = [kernels.compile(partial(_slopes, form, part), form.name(_slopes, part.tolist())) for part in parts]
+        course = partial(_rows, steps)
     return jax.jit(jax.vmap(course, (None, None, 0, 0, 0, 0, 0, 0)))
 
 

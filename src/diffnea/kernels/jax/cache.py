@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -115,9 +115,17 @@ def name_of(function: Callable[..., Any], *known: bytes) -> str | None:
 def full_name(name: str, structure: Any, shapes: Shapes) -> str | None:
     """The name for given arguments; None where their structure has no text that another process would write, too."""
     text = str(structure)
-    if " at 0x" in text:
+    if " at 0x" in text or not ours(structure):
         return None
     return hashlib.sha256("\n".join([name, text, repr(shapes), _fingerprint()]).encode()).hexdigest()
+
+
+def ours(structure: Any) -> bool:
+    """Whether all classes in a pytree are in the fingerprint: the text of others may change under the same name."""
+    found = structure.node_data()
+    if found is not None and found[0].__module__.split(".")[0] not in ("builtins", "diffnea", "equinox"):
+        return False
+    return all(map(ours, structure.children()))
 
 
 def _fingerprint() -> str:
@@ -135,17 +143,43 @@ def _digest(paths: tuple[tuple[str, int], ...]) -> str:
     return digest.hexdigest()
 
 
-def results_of(name: str) -> tuple[jax.ShapeDtypeStruct, ...] | None:
-    """What the function of a full name gives, as another process noted."""
-    found = read(f"results\n{name}")
-    if found is None:
-        return None
+Arrays = tuple[jax.ShapeDtypeStruct, ...]
+
+
+def results_of(name: str) -> tuple[Arrays, bool, bool] | None:
+    """What the function of a full name gives, as another process noted; is it one array by itself, has it loops?"""
+    found = noted(f"results\n{name}")
     try:
-        return tuple(jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype)) for shape, dtype in json.loads(found))
-    except (TypeError, ValueError, RecursionError):  # whole, and yet none of ours
+        arrays, alone, loops = found
+        return arrays_from(arrays), bool(alone), bool(loops)
+    except (TypeError, ValueError):  # nothing, or none of ours
         return None
 
 
-def note_results(name: str, results: Sequence[jax.ShapeDtypeStruct]) -> None:
+def note_results(name: str, results: Arrays, alone: bool, loops: bool) -> None:
     """For later processes."""
-    write(f"results\n{name}", json.dumps([(r.shape, str(r.dtype)) for r in results]).encode())
+    note(f"results\n{name}", [arrays_as_text(results), alone, loops])
+
+
+def arrays_from(text: Any) -> Arrays:
+    """What `arrays_as_text` wrote."""
+    return tuple(jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype)) for shape, dtype in text)
+
+
+def arrays_as_text(arrays: Arrays) -> list[tuple[tuple[int, ...], str]]:
+    """Shapes and types, for a note."""
+    return [(array.shape, str(array.dtype)) for array in arrays]
+
+
+def noted(key: str) -> Any:
+    """What a process has noted; None if there is nothing that can be read."""
+    found = read(key)
+    try:
+        return None if found is None else json.loads(found)
+    except (ValueError, RecursionError):
+        return None
+
+
+def note(key: str, content: Any) -> None:
+    """For later processes: anything that JSON holds."""
+    write(key, json.dumps(content).encode())

@@ -71,13 +71,14 @@ def _target(backend: Any, function: Function, layout: Layout, samples: int) -> t
 
 def _summed_after(function: Function, given: tuple[Axes, ...]) -> tuple[Axes, ...]:
     """The axes that results have in the kernel: all of them, where a loop writes what is then summed over samples."""
-    if function.name is not None or all(not axes or axes[-1] for axes in given):
+    if function.name is not None and not function.loops or all(not axes or axes[-1] for axes in given):
         return given
-    program = program_of(function)
-    if program is None:
-        return given
-    rows = zip(program.outputs, given, strict=True)
-    return tuple((True,) * len(axes) if IN_LOOP in output and axes and not axes[-1] else axes for output, axes in rows)
+    if (written := function.written) is None:
+        if (program := program_of(function)) is None:
+            return given
+        written = tuple(IN_LOOP in output for output in program.outputs)
+    rows = zip(written, given, strict=True)
+    return tuple((True,) * len(axes) if by_loop and axes and not axes[-1] else axes for by_loop, axes in rows)
 
 
 def _on(backend: Any, *operands, function: Function, batch: tuple[int, ...], taken, given) -> list[Any]:

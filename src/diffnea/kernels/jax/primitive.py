@@ -5,6 +5,7 @@ axis, `jvp` calls the function's tangent, transposing calls its adjoint, with su
 have; each of these is traced and compiled as a kernel of its own. Where no kernel can be made, XLA runs the function.
 """
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -14,9 +15,9 @@ from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching
 
-from diffnea.kernels.jax.programs import can_be_kernel, switched_off
+from diffnea.kernels.jax.tapes import tape_for
 from diffnea.kernels.rules.function import Axes, Function, sample_shape
-from diffnea.kernels.rules.tape import Flags, Tape, tape_of
+from diffnea.kernels.rules.tape import Flags, Tape
 
 
 @lru_cache(maxsize=4096)
@@ -40,9 +41,9 @@ def _tangent(function: Function, moved: Flags, kept: tuple[jax.ShapeDtypeStruct,
     moving = [argument for argument, moves in zip(function.arguments, moved, strict=True) if moves]
     name = None if kept else function.named("tangent", moved)
     origin = (function, moved, len(kept))
-    return Function(
-        call, (*function.arguments, *kept, *moving), function.results, len(moving), name=name, tangent_of=origin
-    )
+    arguments = (*function.arguments, *kept, *moving)
+    found = Function(call, arguments, function.results, len(moving), name=name, tangent_of=origin)
+    return replace(found, loops=name is not None and function.loops)
 
 
 @lru_cache(maxsize=4096)
@@ -62,7 +63,7 @@ def _adjoint(function: Function, wanted: tuple[bool, ...], given: tuple[bool, ..
 
         return list(jax.linear_transpose(of_linear, *linear)(list(operands[len(fixed) :])))
 
-    name = function.named("adjoint", wanted, given)
+    name = None if function.loops else function.named("adjoint", wanted, given)  # with loops it has a tape, or no name
     return Function(call, (*fixed, *pulled), tuple(linear), len(pulled), name=name)
 
 
@@ -117,7 +118,7 @@ def _jvp(primals, tangents, *, function: Function, batch, taken, given):
 
 def _transpose(cotangents, *operands, function: Function, batch, taken, given):
     wanted = tuple(ad.is_undefined_primal(operand) for operand in operands)
-    if function.tangent_of is not None and (tape := _tape(*function.tangent_of[:2])) is not None:
+    if function.tangent_of is not None and (tape := tape_for(*function.tangent_of[:2])) is not None:
         return _pull(tape, cotangents, operands, wanted, function, batch, taken)
     has = tuple(type(cotangent) is not ad.Zero for cotangent in cotangents)
     pulled = [ad.instantiate_zeros(c) for c, there in zip(cotangents, has, strict=True) if there]
@@ -139,17 +140,6 @@ def _transpose(cotangents, *operands, function: Function, batch, taken, given):
 
 
 # Functions with loops ------------------------------------------------------------------------------------------------
-
-
-def _tape(function: Function, moved: Flags) -> Tape | None:
-    """Two passes for the gradient of a function with a loop, if both can be kernels; one found by name has no loop."""
-    return None if switched_off() or function.name is not None else _checked_tape(function, moved)
-
-
-@lru_cache(maxsize=4096)
-def _checked_tape(function: Function, moved: Flags) -> Tape | None:
-    tape = tape_of(function, moved)
-    return tape if tape is not None and can_be_kernel(tape.forward) and can_be_kernel(tape.pull) else None
 
 
 def _keep(tape: Tape, operands, batch, taken, given: tuple[Axes, ...]) -> tuple[list[Any], list[Any]]:
@@ -206,7 +196,7 @@ def _register_linearization() -> None:
     from jax._src.interpreters import ad as inner
 
     def rule(is_vjp, moves, *primals, **params):
-        tape = _tape(params["function"], tuple(moves))
+        tape = tape_for(params["function"], tuple(moves))
         if tape is None or any(not all(axes) for axes in params["given"]):
             return inner.fallback_linearize_rule(kernel_call, is_vjp, moves, *primals, **params)
         *found, push = _linearize(moves, primals, params, tape)

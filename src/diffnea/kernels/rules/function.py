@@ -23,11 +23,13 @@ class Function:
     linear: int = 0  # how many of the last arguments it is linear in
     jaxpr: ClosedJaxpr | None = None  # if it was traced already
     name: str | None = None  # under which its code is found on disk without tracing it
+    loops: bool = False  # of one with a name: it has loops
+    written: tuple[bool, ...] | None = None  # which results its loops write, where that is known without tracing it
     # It is the tangent of this function in these arguments, and takes so many arrays for its adjoint between the two.
     tangent_of: "tuple[Function, tuple[bool, ...], int] | None" = None
 
     def named(self, *change: Any) -> str | None:
-        """The name of a function made from this one."""
+        """The name of a function made from this one, which has loops if this one has."""
         return None if self.name is None else f"{self.name} {change}"
 
 
