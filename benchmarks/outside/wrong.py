@@ -4,15 +4,17 @@
     python -m benchmarks.outside.wrong --out runs/wrong.jsonl --only degrees right/rpr
     python -m benchmarks.outside.wrong --out runs/wrong.jsonl --table
 
+Wrong and right set-ups take turns, and so do mistakes and machines, so that a run that was cut short is balanced too.
 The fresh error of a fit is that of its predictions of another log, without mistakes, of the machine as it is: over
-0.5 s in spreads of the joints, and of forces as a share of the inputs' spread. It is compared with that of the fit of
-the right set-up of the same machine. Where a fit says that inputs act late or are in another unit, and has learned so,
-the other log's inputs are as the same recorder would have them.
+0.5 s in spreads of the joints, and of forces as a share of the inputs' spread. That of a wrong set-up that was accepted
+is compared with that of the right set-up of the same machine; others predict nothing. Where a fit says that inputs act
+late or are in another unit, and has learned so, the other log's inputs are as the same recorder would have them.
 """
 
 import argparse
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,17 @@ WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's
 
 
 def setups(robot: int = ROBOT) -> dict[str, tuple[Experiment, Mistake]]:
-    """By key, of machines from this seed on: right ones first, since the wrong ones are compared with them."""
+    """By key, of machines from this seed on: first the right ones that others are compared with, then in turns."""
+    right, wrong = _right(robot), _wrong(robot)
+    first = [f"right/{family}_{robot}" for family in WRONG]
+    later = zip_longest(wrong, [key for key in right if key not in first])
+    order = [*first, *(key for pair in later for key in pair if key is not None)]
+    every = {**right, **wrong}
+    return {key: every[key] for key in order}
+
+
+def _right(robot: int) -> dict[str, tuple[Experiment, Mistake]]:
+    """All families in turn."""
     found = {}
     for turn in range(RIGHT):
         for place, family in enumerate(FAMILIES):
@@ -41,25 +53,44 @@ def setups(robot: int = ROBOT) -> dict[str, tuple[Experiment, Mistake]]:
             friction = "viscous" if (turn + place) % 4 == 3 else "dry"
             experiment = Experiment(family, robot + turn, run=turn, noise=noise, friction=friction if turn else "dry")
             found[f"right/{family}_{robot + turn}"] = experiment, Mistake()
-    for family in WRONG:
-        for name, mistake in MISTAKES.items():
+    return found
+
+
+def _wrong(robot: int) -> dict[str, tuple[Experiment, Mistake]]:
+    """Every mistake once, each with the next family, then all again with the family after that."""
+    found = {}
+    for turn in range(len(WRONG)):
+        for place, (name, mistake) in enumerate(MISTAKES.items()):
+            family = WRONG[(turn + place) % len(WRONG)]
             found[f"{name}/{family}_{robot}"] = Experiment(family, robot, run=0), mistake
     return found
 
 
-def run(given: Experiment, mistake: Mistake) -> dict[str, Any]:
-    """Fit one set-up, note what is said, and predict a fresh log."""
+def predicts(key: str, verdict: str, every: Iterable[str]) -> bool:
+    """Whether the fit of this set-up predicts a fresh log: wrong ones that were accepted, and what they are beside."""
+    kind, machine = key.split("/")
+    if kind != "right":
+        return verdict == "accepted"
+    return any(other != key and other.endswith(f"/{machine}") for other in every)
+
+
+def run(key: str, every: dict[str, tuple[Experiment, Mistake]]) -> dict[str, Any]:
+    """Fit one set-up, note what is said, and predict a fresh log where that is compared."""
+    given, mistake = every[key]
     experiment = mistake.experiment(given)
     machine = machine_of(experiment)
     file = mistake.file(nominal(machine, OFF, given.robot), experiment)
     log = simulate(experiment)
     arrays = mistake.log({"time": log.time, "q": log.q, "u": log.u}, machine, log)
     try:
-        fit = fit_as_a_user(load(file), [recording(log, machine, **arrays)])
+        fit = fit_as_a_user(load(file), [recording(log, machine, False, **arrays)])
     except ValueError as problem:  # what a user would see as a message, before any fit
         return _record(Said("refused", (), str(problem)), None, None)
+    said = said_by(fit)
+    if not predicts(key, said.verdict, every):
+        return _record(said, None, None)
     fresh = replace(experiment, run=experiment.run + 500, noise="none", process=0.0, amplitude=1.0, pace=1.0, drift=1.0)
-    unseen, said = simulate(fresh), said_by(fit)
+    unseen = simulate(fresh)
     logged = mistake.log({"time": unseen.time, "q": unseen.q, "u": unseen.u}, machine, unseen)["u"]
     rolled = replace(unseen, u=logged) if {DELAY, GAIN} & {*said.codes} else unseen
     pushed = replace(unseen, u=logged) if GAIN in said.codes and DELAY not in said.codes else unseen  # at one instant
@@ -140,8 +171,10 @@ def main() -> None:
     given = parser.parse_args()
     every = setups(given.robot)
     for key in () if given.table else chosen(list(every), given.only):
-        record = run_once(given.out, key, lambda key=key: run(*every[key]))
-        said = record["error"] or f"{record['verdict']}, fresh error {record['rollout']}, forces {record['torque']}"
+        record = run_once(given.out, key, lambda key=key: run(key, every))
+        said = record["error"] or record["verdict"]
+        if record.get("rollout") is not None:
+            said += f", fresh error {float(record['rollout']):.3g}, forces {float(record['torque']):.3g}"
         print(f"{key}: {said}, {record['seconds']:.0f} s", flush=True)
     print(report(load_records(given.out).values()))
 
