@@ -49,6 +49,7 @@ LOOPS = {
     "exchanged": exchanged,
     "kernels inside": lambda x, a: lax.scan(kernels.compile(swing), x, a),
     "vmapped kernels inside": lambda x, a: lax.scan(jax.vmap(kernels.compile(swing)), x, a),
+    "nothing collected": lambda x, a: lax.scan(lambda c, row: (jnp.sin(c) * row, (c, jnp.outer(c[:0], row))), x, a),
     "checkpoints": lambda x, a: lax.scan(jax.checkpoint(swing), x, a),
     "tangents": lambda x, a: jax.jvp(lambda x, a: lax.scan(swing, x, a), (x, a), (a[0], a)),
 }

@@ -151,7 +151,7 @@ def _carried_out(starts: dict[int, Symbols], final: dict[int, Operand], parts, c
 def _collected(numbers: np.ndarray, ys: list[Symbols]) -> list[Operand]:
     ends = np.cumsum([y.values.size for y in ys])[:-1]
     parts = np.split(numbers, ends, axis=1) if ys else []
-    return [Symbols(part.reshape(-1, *y.values.shape), y.truths) for part, y in zip(parts, ys, strict=True)]
+    return [Symbols(part.reshape(len(numbers), *y.values.shape), y.truths) for part, y in zip(parts, ys, strict=True)]
 
 
 def _counters(tracer: Tracer, jaxpr: Jaxpr, consts, carry, rows, length: int, reverse: bool):
