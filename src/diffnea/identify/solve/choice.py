@@ -127,13 +127,13 @@ def _choice(
     """In words of `fit`.
 
     Roll-outs see what equations do not tell: dry friction near rest, where rows are left out, and zeros of passive
-    joints. Trajectories learn them too, where a regression leaves something to explain. Where it leaves much of the
-    torques of an arm, something is missing that nobody knows, and parts that few machines lack are learned unless they
-    do harm: the others would have to stand in for them.
+    joints. Trajectories learn them too, where a regression leaves more than noise to explain: what lasts over several
+    rows. Where it leaves much of the torques of an arm, something is missing that nobody knows, and parts that few
+    machines lack are learned unless they do harm: the others would have to stand in for them.
     """
     names, usual = found.names, found.usual if loss == "torque" and found.left > options.well_explained else ()
     names = (*names, *usual)
-    if loss == "trajectory" and not found.driven and found.left > options.explained:
+    if loss == "trajectory" and not found.driven and found.lasting > options.explained:
         names = (*names, "stribeck", "calibration")
     elif loss == "trajectory" and found.driven and found.left > options.well_explained:
         names = (*names, "stribeck")

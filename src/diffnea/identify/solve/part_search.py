@@ -46,6 +46,7 @@ class PartsFound:
     sooner: float  # log evidence that the delay brought
     gain: Float[np.ndarray, " n"] | None  # torque by command, where commands are no torques
     left: float  # of the torques, the worst driven joint's share
+    lasting: float  # the same of what lasts over several rows, as noise does not
     driven: bool  # whether every joint is
     usual: tuple[str, ...] = ()  # parts that few machines lack, not taken, which would do no harm
     error: Float[np.ndarray, " n"] | None = None  # of torques of the reference motion, as a share of their size
@@ -74,13 +75,14 @@ def search(table: Columns, scaled: bool, timed: bool, reference: Reference | Non
         weighed.settle(_named(weighed, have))
         gains = _Greedy(weighed, candidates).run()
         have = [name for name, _ in gains]
-    left = weighed.share(_named(weighed, have))[weighed.table.kept.any(0)]
+    shares = weighed.share(_named(weighed, have)), weighed.lasting(_named(weighed, have))
+    worst, lasting = (float(max(each[weighed.table.kept.any(0)], default=0.0)) for each in shares)
     brought = [*gains, *([("gain", more)] if gain is not None else [])]
-    worst, every = float(max(left, default=0.0)), bool(driven.all())
+    every = bool(driven.all())
     usual = _Greedy(weighed, candidates).harmless(have) if every else ()
     error = None if reference is None else _foretold(weighed, [*have, *usual], reference)
     taken = table.moving / (weighed.size() / weighed.scale)
-    return PartsFound(tuple(have), tuple(brought), delay, sooner, gain, worst, every, usual, error, taken)
+    return PartsFound(tuple(have), tuple(brought), delay, sooner, gain, worst, lasting, every, usual, error, taken)
 
 
 def _foretold(weighed: Regression, have: Sequence[str], reference: Reference) -> Float[np.ndarray, " n"]:

@@ -140,6 +140,17 @@ class Regression:
         left = np.sum(wrong**2 * kept, axis=0) / np.maximum(kept.sum(0), 1)
         return np.sqrt(left) / (self.size() * self._taken(self._solved(names, self._equations(names))))
 
+    def lasting(self, names: Sequence[str]) -> Float[np.ndarray, " n"]:
+        """Of that, what lasts: noise is another in every row, what a model lacks is alike in neighbours, so that the
+        correlation of neighbours is its share of the variance. Without order in time all counts."""
+        if not self.table.ordered:
+            return self.share(names)
+        wrong, kept, segment = self.residual(names), self.table.kept, self.table.segment
+        pairs = kept[:-1] & kept[1:] & (segment[:-1] == segment[1:])[:, None]
+        both = np.sum(pairs * wrong[:-1] * wrong[1:], axis=0)
+        squares = np.sum(pairs * (wrong[:-1] ** 2 + wrong[1:] ** 2) / 2, axis=0)
+        return self.share(names) * np.sqrt(np.clip(both / np.maximum(squares, 1e-300), 0.0, 1.0))
+
     def foretold(self, names: Sequence[str], parts: Mapping[str, np.ndarray]) -> Float[np.ndarray, " n"]:
         """The standard error of torques of other motion, whose columns these are, in the unit of commands."""
         chosen, found = self._columns(names), self._equations(names)
