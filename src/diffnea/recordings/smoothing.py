@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy.fft import irfft, rfft, rfftfreq
 from scipy.fft import next_fast_len
+from scipy.special import fdtri
 
 from diffnea.recordings.recording import RecordingError
 
@@ -23,6 +24,9 @@ HIGHEST, CORNERS = 0.8, 160
 # Noise is looked for at this share of the Nyquist frequency, or below. Motion shows as accelerations that rise again,
 # towards lower frequencies, by this factor.
 NOISE_BAND, MOTION, NOISE_LINES = 0.7, 10.0, 300
+# Friction that jumps makes accelerations white over decades: they are lowest at several places, equal but for chance of
+# this probability. Where the last of them has noise smaller by more than this factor, the first was motion.
+EQUAL_CHANCE, MISREAD = 0.05, 10.0
 # Its power may be this much larger than was found; what looks like motion because of that would be followed upwards.
 UNSURE = 1.2
 # A record shorter than this is not smoothed, it is refused.
@@ -141,14 +145,23 @@ def _floor(spectrum: Spectrum) -> float:
     The forces that move a robot do not grow with frequency, so neither do its accelerations. Coming down from the
     top, the spectrum of the acceleration falls as long as it is noise; where it is lowest, motion takes over. Noise of
     real encoders is not quite white, so its level is read in an octave just above that point, or as many lines as it
-    takes to know it, not at the top.
+    takes to know it, not at the top. Of several points that are as low, the first counts unless that is plainly wrong.
     """
     omega, power, lines = _bands(spectrum)
     acceleration = power * omega**4
     lowest = np.minimum.accumulate(acceleration[::-1])[::-1]
     moves = np.flatnonzero(acceleration > MOTION * lowest)
     valley = int(np.argmin(acceleration[moves[-1] :]) + moves[-1]) if len(moves) else len(omega) - 1
-    start = min(1.2 * omega[valley], NOISE_BAND * np.pi)
+    found = _read(spectrum, omega[valley])
+    chance = fdtri(2 * lines, 2 * lines[valley], 1 - EQUAL_CHANCE)  # of two means of so many lines
+    last = int(np.flatnonzero(acceleration <= chance * acceleration[valley])[-1])
+    later = _read(spectrum, omega[max(last, valley)])
+    return later if MISREAD * later < found else found
+
+
+def _read(spectrum: Spectrum, valley: float) -> float:
+    """The standard deviation of the noise just above this frequency, rad a sample."""
+    start = min(1.2 * valley, NOISE_BAND * np.pi)
     beyond = np.cumsum(np.where(spectrum.omega >= start, spectrum.lines, 0))
     above = (spectrum.omega >= start) & ((spectrum.omega <= 2 * start) | (beyond <= NOISE_LINES))
     return math.sqrt(float(np.average(spectrum.power[above], weights=spectrum.lines[above])))
