@@ -142,14 +142,18 @@ class Regression:
 
     def lasting(self, names: Sequence[str]) -> Float[np.ndarray, " n"]:
         """Of that, what lasts: noise is another in every row, what a model lacks is alike in neighbours, so that the
-        correlation of neighbours is its share of the variance. Without order in time all counts."""
+        correlation of neighbours is its share of the variance; one standard error of it is chance.
+
+        Without order in time all counts.
+        """
         if not self.table.ordered:
             return self.share(names)
         wrong, kept, segment = self.residual(names), self.table.kept, self.table.segment
         pairs = kept[:-1] & kept[1:] & (segment[:-1] == segment[1:])[:, None]
         both = np.sum(pairs * wrong[:-1] * wrong[1:], axis=0)
         squares = np.sum(pairs * (wrong[:-1] ** 2 + wrong[1:] ** 2) / 2, axis=0)
-        return self.share(names) * np.sqrt(np.clip(both / np.maximum(squares, 1e-300), 0.0, 1.0))
+        alike = both / np.maximum(squares, 1e-300) - 1 / np.sqrt(np.maximum(pairs.sum(0), 1))
+        return self.share(names) * np.sqrt(np.clip(alike, 0.0, 1.0))
 
     def foretold(self, names: Sequence[str], parts: Mapping[str, np.ndarray]) -> Float[np.ndarray, " n"]:
         """The standard error of torques of other motion, whose columns these are, in the unit of commands."""
