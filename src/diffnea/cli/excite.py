@@ -7,6 +7,7 @@ import numpy as np
 
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.excite import ExciteArguments
+from diffnea.cli.feet import feet_of
 from diffnea.cli.words import excite_in_words
 from diffnea.excitation import Expectation, chosen, design, expectation
 from diffnea.recordings import save_recording
@@ -19,7 +20,12 @@ class Excite(ExciteArguments):
     def run(self) -> dict[str, Any]:
         inputs.double_precision()
         outputs.check_recording(self.out)
-        robot = inputs.read_robot(self.robot, lock=self.lock)
+        robot = inputs.read_robot(self.robot, lock=self.lock, base=self.base)
+        feet = feet_of(self.feet)
+        if feet and robot.base == "fixed":
+            raise ValueError("excite: feet are for a robot with a free base; leave --feet out")
+        if self.recordings and robot.base == "floating":
+            raise ValueError("excite: of a free base motions are planned without recordings; leave --recordings out")
         told = self.columns, self.measured, self.goals
         recorded = inputs.read_recordings(self.recordings, robot, *told) if self.recordings else []
         with inputs.at_work(f"planning {self.seconds:g} s for {robot.name}", self.json or self.quiet):
@@ -33,10 +39,14 @@ class Excite(ExciteArguments):
                 rate=self.rate,
                 criterion=self.criterion,
                 acceleration=self.acceleration,
+                feet=tuple(feet.values()),
+                stance=_numbers(self.stance),
                 **task,
             )
             save_recording(found.recording, self.out)
-            told = expectation(robot, found.recording, recorded, **task)
+            told = (
+                Expectation(None, found.told) if found.told else expectation(robot, found.recording, recorded, **task)
+            )
         return {
             "out": self.out,
             "robot": self.robot,
@@ -55,6 +65,13 @@ class Excite(ExciteArguments):
     def summary(self, result: dict[str, Any]) -> str:
         """The result for a person."""
         return excite_in_words(result, self.all)
+
+
+def _numbers(stance: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(each) for each in stance.split(",")) if stance else ()
+    except ValueError:
+        raise ValueError(f'excite: --stance has "{stance}"; give angles with commas, as 0,0.9,-1.8') from None
 
 
 def _told(told: Expectation) -> dict[str, Any]:

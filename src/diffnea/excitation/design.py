@@ -1,6 +1,6 @@
 """A motion that tells the most: its series optimised with exact gradients, within the robot's limits."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,15 @@ from scipy.optimize import minimize
 
 from diffnea.actuators import AbstractActuator
 from diffnea.excitation.choosing import AUTO, chosen
-from diffnea.excitation.information import CRITERIA, Information, information
+from diffnea.excitation.floating import FreeInformation, free_expectation, free_information
+from diffnea.excitation.information import CRITERIA, Information, Torques, information
+from diffnea.excitation.riding import BASE, TRUNK_REACH, InTheAir, OnFeet
 from diffnea.excitation.series import Basis, basis, harmonics
+from diffnea.identify import Foot
+from diffnea.identify.determine.combinations import Identifiability
+from diffnea.identify.floating.contacts import check_feet
 from diffnea.identify.precision import double_precision
-from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.problem.unknowns import Unknowns, unknowns
 from diffnea.recordings import Recording
 from diffnea.robot import Robot, pulled, require_single
 
@@ -24,6 +29,8 @@ _SAMPLES_A_WAVE = 16
 # Limits are approached up to this share, so that what lies between two samples stays within.
 _MARGIN = 0.98
 _STARTS, _ROUNDS, _ITERATIONS = 4, (1.0, 30.0, 1000.0), 60
+# Where nothing is differentiated: steps of a search by trial, and the first of them as a share of the motion.
+_TRIALS, _FIRST_STEP = 40, 0.5
 # A motion that has to be made this much smaller to stay within the limits is none.
 _SMALLEST = 0.02
 
@@ -65,6 +72,7 @@ class Design:
     score: float  # mean logarithm of the information, or of its least
     starts: tuple[float, ...]  # the same of the random motions it began with, made to fit the limits
     used: dict[str, list[float]]  # the largest position, velocity, acceleration and torque, as shares of their limits
+    told: Identifiability | None = None  # of a free base: what the motion would determine
 
 
 def design(
@@ -79,13 +87,17 @@ def design(
     acceleration: float | None = None,
     noise: float = 0.01,
     seed: int = 0,
+    feet: Sequence[Foot] = (),
+    stance: Sequence[float] = (),
 ) -> Design:
     """A motion of all joints that tells the most about what is learned, by the D or E criterion, from rest to rest.
 
     Limits are those of the robot's file; `acceleration` is one more, rad/s² or m/s². `noise` is the torque's standard
-    deviation as a share of each joint's effort.
+    deviation as a share of each joint's effort. A robot with a free base is in the air, or stands on `feet`, joints at
+    `stance`: as many numbers as joints, or as one leg has, each leg alike.
     """
-    require_single(robot, "excite")
+    if robot.base == "fixed":
+        require_single(robot, "excite")
     robot = pulled(robot)
     if criterion not in CRITERIA:
         raise ValueError(f'excite: criterion is "{criterion}"; use {" or ".join(CRITERIA)}')
@@ -96,10 +108,25 @@ def design(
         free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), known=choice.known)
         if not free.size:
             raise ValueError("excite: nothing to learn; name inertia, kinematics, armature or actuator in learn")
-        told = information(free, noise * limits.effort, limits.random(seed))
         count = harmonics(seconds, bandwidth)
         coarse = basis(np.linspace(0, seconds, max(_SAMPLES_A_WAVE * count, 64)), seconds, count)
-        return _Search(told, limits, coarse, criterion).run(robot, seconds, count, rate, seed)
+        told, span = _told(robot, free, limits, noise, seed, _standing(robot, feet, stance), bandwidth)
+        return _Search(told, limits, coarse, criterion, span).run(robot, seconds, count, rate, seed)
+
+
+def _told(
+    robot: Robot, free: Unknowns, limits: Bounds, noise: float, seed: int, riding: OnFeet | None, bandwidth: float
+) -> tuple[Information, Bounds]:
+    """What motions tell, and the span of the coordinates that are planned: joints, or a trunk on its feet."""
+    if robot.base == "fixed":
+        return information(free, noise * limits.effort, limits.random(seed)), limits
+    if riding is None:
+        return free_information(free, InTheAir(robot), limits.effort, noise, limits.random(seed)), limits
+    reach = np.concatenate([TRUNK_REACH, limits.reach[riding.others]])
+    middle = np.concatenate([np.zeros(BASE), riding.stance[riding.others]])
+    fast = 2 * np.pi * bandwidth * reach
+    span = Bounds(middle - reach, middle + reach, fast, 10 * fast, np.ones(len(reach)))
+    return free_information(free, riding, limits.effort, noise, span.random(seed)), span
 
 
 def _check(**numbers: float) -> None:
@@ -108,16 +135,29 @@ def _check(**numbers: float) -> None:
             raise ValueError(f"excite: {name} is {value:g}; give a number above zero")
 
 
+def _standing(robot: Robot, feet: Sequence[Foot], stance: Sequence[float]) -> OnFeet | None:
+    if not feet:
+        return None
+    check_feet(robot, {foot.link: foot for foot in feet})
+    n = robot.num_joints
+    if not len(stance) or n % len(stance) or not np.isfinite(stance).all():
+        raise ValueError(
+            f"excite: on its feet a robot needs a stance, {n} angles or a part that repeats; it has {len(stance)}"
+        )
+    return OnFeet.of(robot, feet, np.tile(np.asarray(stance, float), n // len(stance)))
+
+
 def bounds(robot: Robot, bandwidth: float, acceleration: float | None) -> Bounds:
     """The limits of a robot's file, and usual ones where it sets none; joints without a motor are refused."""
-    limits = [np.asarray(row, float) for row in jax.tree.leaves(robot.limits)]
+    check_joints(robot)
+    limits = [np.asarray(row, float)[robot.joint_links] for row in jax.tree.leaves(robot.limits)]
     lower, upper, velocity, effort = limits
     idle = [name for name, some in zip(robot.joint_names, effort > 0, strict=True) if not some]
     if idle:
         raise ValueError(
             f'excite: joint "{idle[0]}" has no motor (effort 0); plan for robots whose joints are all driven'
         )
-    reach = np.where(robot.tree.revolute, np.pi, 0.5)
+    reach = np.where(np.asarray(robot.tree.revolute)[robot.joint_links], np.pi, 0.5)
     ranged = np.isfinite(upper - lower) & (upper > lower)
     lower, upper = np.where(ranged, lower, -reach), np.where(ranged, upper, reach)
     pace = 2 * np.pi * bandwidth
@@ -126,6 +166,21 @@ def bounds(robot: Robot, bandwidth: float, acceleration: float | None) -> Bounds
     if not np.all(most > 0):
         raise ValueError(f"excite: acceleration is {acceleration:g}; give a number above zero")
     return Bounds(lower, upper, velocity, np.minimum(most, 10 * pace * velocity), _efforts(robot, effort))
+
+
+def check_joints(robot: Robot) -> None:
+    """Refuse, in a line, what has nothing that could be planned for."""
+    if not robot.num_joints and robot.base == "floating":
+        raise ValueError(
+            f'excite: "{robot.name}" has no joints to plan for: fly hovers, climbs and descents, quick tilts both ways '
+            "about each axis and fast straight lines, half a minute of each, and log rotor commands beside the pose"
+        )
+    if robot.base == "floating" and robot.followers:
+        name = robot.tree.joint_names[robot.followers[0]]
+        raise ValueError(f'excite: joint "{name}" follows another; lock it')
+    several = [name for name, kind in zip(robot.tree.joint_names, robot.tree.kinds, strict=True) if kind == "ball"]
+    if several:
+        raise ValueError(f'excite: joint "{several[0]}" is a ball; lock it')
 
 
 def _efforts(robot: Robot, effort: np.ndarray) -> np.ndarray:
@@ -143,37 +198,56 @@ class _Search:
     limits: Bounds
     coarse: Basis
     criterion: str
+    span: Bounds | None = None  # of the coordinates that are planned, where they are not the joints
+
+    @property
+    def planned(self) -> Bounds:
+        """The span of the coordinates that are planned."""
+        return self.limits if self.span is None else self.span
 
     def run(self, robot: Robot, seconds: float, count: int, rate: float, seed: int) -> Design:
         rng = np.random.default_rng(seed)
-        value = jax.jit(jax.value_and_grad(self.cost))
         fitting = [self.fitting(self._random(rng), self.coarse) for _ in range(_STARTS)]
         starts = [x for x in fitting if x is not None]
         if not starts:
             raise ValueError(self._too_weak(robot))
         before = [self.score(x) for x in starts]
-        found = [self._optimised(value, x) for x in starts[:2]]
+        if self.told.smooth:
+            found = [self._optimised(jax.jit(jax.value_and_grad(self.cost)), x) for x in starts[:2]]
+        else:
+            found = [self._climbed(max(starts, key=self.score), rng)]
         fine = basis(np.arange(round(seconds * rate) + 1) / rate, round(seconds * rate) / rate, count)
         fitted = [x for x in (self.fitting(x, fine) for x in [*found, *starts]) if x is not None]
         best = max(fitted, key=self.score)
-        return Design(self._recording(best, fine, rate, robot), self.score(best), tuple(before), self._used(best, fine))
+        known = None
+        if isinstance(self.told, FreeInformation):
+            motion = tuple(np.asarray(each) for each in self.motion(jnp.asarray(best), fine))
+            known = free_expectation(self.told, motion, 1 / rate, seed)
+        recording, used = self._recording(best, fine, rate, robot), self._used(best, fine)
+        return Design(recording, self.score(best), tuple(before), used, known)
 
     def _random(self, rng: np.random.Generator) -> np.ndarray:
-        n, k = len(self.limits.reach), self.coarse.size
+        n, k = len(self.planned.reach), self.coarse.size
         return np.concatenate([0.2 * rng.normal(size=(1, n)), rng.normal(size=(k, n)) / k])
 
     def motion(self, x: Float[Array, "rows n"], shapes: Basis):
         """The motion of a vector of the search: its first row is the centre."""
-        reach, middle = jnp.asarray(self.limits.reach), jnp.asarray((self.limits.upper + self.limits.lower) / 2)
+        reach, middle = jnp.asarray(self.planned.reach), jnp.asarray((self.planned.upper + self.planned.lower) / 2)
         return shapes.motion(middle + reach * x[0], reach[None] * x[1:])
 
     def cost(self, x: Float[Array, "rows n"], strictness: Float[Array, ""]) -> Float[Array, ""]:
         """What is minimised: information with its sign turned, and the excess over the limits squared."""
-        q, qd, qdd = self.motion(x, self.coarse)
-        torques = self.told.torques(q, qd, qdd)
-        excess = self.limits.excess(q, qd, qdd, torques.drive) + (1 - _MARGIN)
-        penalty = jnp.sum(jnp.square(jnp.maximum(excess, 0.0))) / len(q)
+        motion = self.motion(x, self.coarse)
+        torques = self.told.torques(*motion)
+        excess = self.excess(motion, torques) + (1 - _MARGIN)
+        penalty = jnp.sum(jnp.square(jnp.maximum(excess, 0.0))) / len(excess)
         return -self.told.score(torques.slopes, self.criterion) + strictness * penalty
+
+    def excess(self, motion: tuple[Array, Array, Array], torques: Torques) -> Float[Array, "time k"]:
+        """How far beyond each limit, as a share of it; those of the joints first."""
+        joints = motion if torques.joints is None else torques.joints
+        own = self.limits.excess(*joints, torques.drive)
+        return own if torques.beyond is None else jnp.concatenate([own, torques.beyond], axis=1)
 
     def score(self, x: np.ndarray) -> float:
         """The criterion of a motion."""
@@ -193,6 +267,18 @@ class _Search:
             flat = minimize(function, flat, (strictness,), method="L-BFGS-B", jac=True, options=options).x
         return flat.reshape(shape)
 
+    def _climbed(self, x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A walk uphill by random steps, longer after a success and shorter after a failure (Rechenberg's rule)."""
+        best, size = self.score(x), _FIRST_STEP
+        for _ in range(_TRIALS):
+            other = self.fitting(x + size * rng.normal(size=x.shape) * np.std(x[1:]), self.coarse)
+            score = -np.inf if other is None else self.score(other)
+            if other is not None and score > best:
+                x, best, size = other, score, 1.5 * size
+            else:
+                size *= 0.9
+        return x
+
     def fitting(self, x: np.ndarray, shapes: Basis) -> np.ndarray | None:
         """The same motion as large as the limits allow, but no larger than it is; None where there is no such."""
 
@@ -200,7 +286,7 @@ class _Search:
             return np.concatenate([min(1.0, size / 0.2) * x[:1], size * x[1:]])
 
         low, high = 0.0, 1.0
-        for size in (1.0, *[None] * 24):
+        for size in (1.0, *[None] * (24 if self.told.smooth else 7)):
             size = (low + high) / 2 if size is None else size
             fits = bool(np.all(self._excess(sized(size), shapes) <= 0))
             if fits and size == 1.0:
@@ -209,23 +295,25 @@ class _Search:
         return sized(low) if low >= _SMALLEST else None
 
     def _excess(self, x: np.ndarray, shapes: Basis) -> np.ndarray:
-        q, qd, qdd = self.motion(jnp.asarray(x), shapes)
-        return np.asarray(self.limits.excess(q, qd, qdd, self.told.torques(q, qd, qdd).drive))
+        motion = self.motion(jnp.asarray(x), shapes)
+        return np.asarray(self.excess(motion, self.told.torques(*motion)))
 
     def _used(self, x: np.ndarray, shapes: Basis) -> dict[str, list[float]]:
         most = 1 + self._excess(x, shapes).max(axis=0)
         names = ("position", "velocity", "acceleration", "torque")
-        return dict(zip(names, most.reshape(4, -1).tolist(), strict=True))
+        return dict(zip(names, most[: 4 * len(self.limits.reach)].reshape(4, -1).tolist(), strict=True))
 
     def _recording(self, x: np.ndarray, shapes: Basis, rate: float, robot: Robot) -> Recording:
-        q, qd, qdd = (np.asarray(array) for array in self.motion(jnp.asarray(x), shapes))
-        drive = np.asarray(self.told.torques(*map(jnp.asarray, (q, qd, qdd))).drive)
+        motion = self.motion(jnp.asarray(x), shapes)
+        torques = self.told.torques(*motion)
+        q, qd, qdd = (np.asarray(each) for each in (motion if torques.joints is None else torques.joints))
+        drive = np.asarray(torques.drive)
         time = np.arange(len(q)) / rate
         return Recording(time=time, q=q, u=drive, qd=qd, qdd=qdd, joint_names=robot.joint_names, name="excitation")
 
     def _too_weak(self, robot: Robot) -> str:
-        q, qd, qdd = self.motion(jnp.zeros((1 + self.coarse.size, robot.num_joints)), self.coarse)
-        drive = np.abs(np.asarray(self.told.torques(q, qd, qdd).drive)[0])
+        motion = self.motion(jnp.zeros((1 + self.coarse.size, len(self.planned.reach))), self.coarse)
+        drive = np.abs(np.asarray(self.told.torques(*motion).drive)[0])
         k = int(np.argmax(drive / self.limits.effort))
         return (
             f'excite: no motion within the limits was found; joint "{robot.joint_names[k]}" needs {drive[k]:.3g} to '

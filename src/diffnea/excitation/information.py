@@ -1,7 +1,7 @@
 """Information: how much a motion tells of what is learned, as a function of the motion that can be differentiated."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,8 +25,10 @@ _SOFTNESS = 4
 class Torques(NamedTuple):
     """What a motion takes of the drives, and how the torque balance changes with θ."""
 
-    slopes: Float[Array, "*time n p"]
+    slopes: Float[Array, "*time v p"]
     drive: Float[Array, "*time n"]
+    joints: tuple[Array, Array, Array] | None = None  # q, q̇ and q̈, where other coordinates were planned
+    beyond: Float[Array, "time k"] | None = None  # what else must not be above zero
 
 
 @lru_cache(maxsize=64)
@@ -66,6 +68,11 @@ class Information:
     noise: Float[np.ndarray, " n"]  # standard deviation of the torque of each joint
     directions: Float[np.ndarray, "p r"]  # those of θ that some motion tells
 
+    @property
+    def smooth(self) -> bool:
+        """Whether torques have derivatives in the motion."""
+        return True
+
     def torques(self, q, qd, qdd) -> Torques:
         """Slopes and torques of many samples."""
         leaves, structure, masks = self.free.nameless()
@@ -95,6 +102,11 @@ def information(
 ) -> Information:
     """Of these unknowns; what can be told at all is read off `states`, random q, q̇ and q̈ over the joints' limits."""
     whole = Information(free, free.start, noise, np.eye(free.size))
+    return replace(whole, directions=knowable(whole, states))
+
+
+def knowable(whole: Information, states: Float[np.ndarray, "three sample n"]) -> Float[np.ndarray, "p r"]:
+    """Directions of θ that some of these states tell."""
     torques = whole.torques(*(jnp.asarray(array) for array in states))
     values, vectors = np.linalg.eigh(np.asarray(whole.matrix(torques.slopes)))
-    return Information(free, free.start, noise, vectors[:, values > _UNKNOWABLE * values[-1]])
+    return vectors[:, values > _UNKNOWABLE * values[-1]]

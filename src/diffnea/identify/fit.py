@@ -12,6 +12,7 @@ from diffnea.actuators import AbstractActuator
 from diffnea.identify.flight_fit import FlightPlan
 from diffnea.identify.floating.contacts import Foot
 from diffnea.identify.floating_fit import FloatingPlan
+from diffnea.identify.floating_payload import fit_floating_payload
 from diffnea.identify.options import Options
 from diffnea.identify.payload_fit import fit_payload
 from diffnea.identify.pipeline import Plan
@@ -110,6 +111,8 @@ def _run(request: Request, earlier: Fit | None) -> Fit:
     """By the way that suits the robot and what is learned."""
     if isinstance(request.given, Robot) and not request.given.tree.simple:
         flies = any(getattr(getattr(each, "base", None), "rotors", None) is not None for each in as_list(request.data))
+        if not flies and request.learn and PAYLOAD in request.learn:
+            return fit_floating_payload(request, request.given, earlier)
         return (FlightPlan if flies else FloatingPlan)(request, request.given).run()
     if request.feet:
         raise ValueError("fit: feet are for a robot with a free base; leave them out")

@@ -46,23 +46,26 @@ class FloatingPlan:
 
     def run(self) -> Fit:
         """Prepare, choose, solve, judge."""
-        _check(self.request, self.robot)
-        with stage("preparing data"):
-            parts = split(self.robot, self.request.data, self.request.test, self.request.options.problem)
-            parts = self._on_feet(parts)
+        check_request(self.request, self.robot)
+        parts = self.prepared()
         plan, guessed = self._embodied()
         scale = sizes(plan.robot, parts.fitted)
-        rows, test = plan._rows(parts, scale)
+        rows, test = plan.rows(parts, scale)
         chosen = plan._chosen(rows, parts)
         free = plan._unknowns(chosen)
         count = sum(each.count for each in rows)
         if count < LEAST_ROWS * free.size:
             raise RecordingError(f"fit: {count} equations for {free.size} numbers; record longer")
         with stage("searching"):
-            equations = LinearEquations(free, plan._beside(parts))
+            equations = LinearEquations(free, plan.beside(parts))
             solved = solve(equations, rows, scale[BASE:], plan.request.options.solve)
         with stage("judging"):
             return plan._fit(parts, solved, test, scale, (*guessed, *chosen.notes), known=not guessed)
+
+    def prepared(self) -> Parts:
+        """The data as the equations of motion need them, and divided."""
+        with stage("preparing data"):
+            return self._on_feet(split(self.robot, self.request.data, self.request.test, self.request.options.problem))
 
     def _on_feet(self, parts: Parts) -> Parts:
         """Contacts as the projection needs them; a note says what the base stands on."""
@@ -83,9 +86,10 @@ class FloatingPlan:
         said = note("no-masses", mass=float(np.sum(np.asarray(guess.inertia.mass))))
         return FloatingPlan(replace(self.request, options=weak), guess), (said,)
 
-    def _rows(
+    def rows(
         self, parts: Parts, scale: Float[np.ndarray, " v"]
     ) -> tuple[tuple[LinearRows, ...], tuple[LinearRows, ...]]:
+        """The equations of what is fitted, with what noise did to them, and of what is kept back."""
         table = partial(_scaled, self.robot, scale, _has_imu(parts), self.request.feet)
         band = bandwidth_of(parts.fitted)
         found = [rows_of(each, table, band) for each in (parts.fitted, parts.test)]
@@ -93,14 +97,20 @@ class FloatingPlan:
             raise RecordingError(f"fit: recordings are too short to compare equations up to {band:.3g} Hz")
         return with_noise(found[0], parts.fitted, table, band), found[1]
 
-    def _beside(self, parts: Parts) -> Beside:
+    def beside(self, parts: Parts) -> Beside:
+        """What is learned of the sensor and of feet."""
         return with_feet(Beside.of(_has_imu(parts)), self.request.feet)
+
+    def problems(self, parts: Parts) -> list[Note]:
+        """What makes a fit worthless."""
+        noisy = max(each.noise for each in parts.fitted)
+        return [note("positions-are-noise", share=noisy)] if noisy > self.request.options.judge.noise else []
 
     def _chosen(self, rows: tuple[LinearRows, ...], parts: Parts) -> Chosen:
         asked = self.request.actuator
         if asked == "auto":
             with stage("choosing friction"):
-                return choose(self.robot, rows, self._beside(parts), self.request.options.solve)
+                return choose(self.robot, rows, self.beside(parts), self.request.options.solve)
         return Chosen(str(asked), False, ())
 
     def _unknowns(self, chosen: Chosen) -> Unknowns:
@@ -130,7 +140,7 @@ class FloatingPlan:
         stopped = () if found.converged else (note("search-stopped"),)
         strange = another_robot(before, model, asked.options.judge) if known else ()
         names = (*BASE_ROWS, *self.robot.joint_names)
-        verdict = judge(metrics, judged, names, _problems(parts, asked), stopped, strange)
+        verdict = judge(metrics, judged, names, self.problems(parts), stopped, strange)
         return Fit(
             model=model,
             metrics=metrics,
@@ -144,7 +154,7 @@ class FloatingPlan:
                 *_beside(solved, parts, asked.feet),
                 _trust(solved),
             ),
-            config=_config(asked, free, parts),
+            config={**_config(asked, free, parts), "beside": solved.beside},
             consistent=model,
             knowledge=partial(knowledge, before, model, free.learned, partial(linearised, solved, parts.fitted)),
             options=asked.options,
@@ -160,11 +170,6 @@ def _scaled(robot: Robot, scale: Float[np.ndarray, " v"], imu: bool, feet: Feet,
 
 def _has_imu(parts: Parts) -> bool:
     return any(each.imu for each in (*parts.fitted, *parts.test))
-
-
-def _problems(parts: Parts, asked: Request) -> list[Note]:
-    noisy = max(each.noise for each in parts.fitted)
-    return [note("positions-are-noise", share=noisy)] if noisy > asked.options.judge.noise else []
 
 
 def _trust(solved: Solved) -> Note:
@@ -207,7 +212,7 @@ def _named(actuator: AbstractActuator) -> str:
     return "+".join(type(part).__name__.lower() for part in parts)
 
 
-def _check(asked: Request, robot: Robot) -> None:
+def check_request(asked: Request, robot: Robot) -> None:
     """Refuse what this regression does not know, in a line."""
     kinds = list(zip(robot.tree.joint_names, robot.tree.kinds, strict=True))
     for name, kind in kinds[1:]:

@@ -91,6 +91,7 @@ SENTENCES: dict[str, str] = {
     "loss-acceleration": "samples have no order in time and not every joint is driven, so accelerations are compared",
     "loss-for-networks": "a network is learned, so accelerations are compared",
     "payload-frame": "the payload is in the frame of {frame}, the last body that is fixed to the last link",
+    "payload-link": "the payload is what the {subject} carries, in that link's frame",
     "payload-none": "the payload's mass may be none: {mass:.3g} kg, at most {upper:.3g}",
     # The search.
     "regression-rank": "regression: {rank} of {size} directions are determined",

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from tyro.conf import Positional
 
-from diffnea.cli.arguments import AUTO, File, Files, Flag, Number, SomeWords, Words
+from diffnea.cli.arguments import AUTO, Base, File, Files, Flag, Number, SomeWords, Words
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class ExciteArguments:
     examples: ClassVar[tuple[str, ...]] = (
         "diffnea excite staubli_tx40 --seconds 20",
         "diffnea excite arm.urdf --recordings run1.csv --out next.csv",
+        "diffnea excite go2.xml --seconds 15",
     )
 
     robot: Positional[str]
@@ -50,6 +51,13 @@ class ExciteArguments:
     """The logs' inputs are position goals of servos, in the units of positions."""
     lock: SomeWords = ()
     """Joints that are held still, as finger or wrist=0.5 (rad or m); as a gripper on an arm."""
+    base: Base = None
+    """Whether the root is free to move, where the file says otherwise: floating for the URDF of a legged robot, fixed
+    for one on a stand. A free robot is planned for in the air, at rest before; or on its feet."""
+    feet: SomeWords = ()
+    """Point feet that a free base stands on, as for a fit: FL=FL_calf:0,0,-0.213:0.022. They stay where they are."""
+    stance: str = ""
+    """Where the joints are when it stands, rad or m with commas in their order; a part of them repeats, leg by leg."""
     seed: int = 0
     """Of the random motions that the search begins with."""
     out: str = "excitation.csv"

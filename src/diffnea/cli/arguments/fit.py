@@ -32,8 +32,8 @@ class FitArguments:
     """What to learn from."""
     learn: Words = (AUTO,)
     """auto is inertia, actuator and what evidence asks for. Or any of inertia, kinematics, armature, calibration (zero
-    positions of the joints), actuator; or friction (the actuator alone); or payload alone: what the last link carries
-    beyond the robot, best from an earlier fit. A named actuator is always learned."""
+    positions of the joints), actuator; or friction (the actuator alone); or payload alone: what the last link (of a
+    free base: the trunk) carries beyond the robot, best from an earlier fit. A named actuator is always learned."""
     links: SomeWords = ()
     """Links whose inertia is learned; by default all."""
     joints: SomeWords = ()

@@ -26,6 +26,7 @@ BASE = 6
 # Of an inertial sensor: bias m/s², turn rad and place m, bias of the gyroscope rad/s, of each three; how far off each
 # is expected to be.
 IMU_ERRORS = ("accelerometer bias", "accelerometer turned about", "accelerometer place", "gyroscope bias")
+WANDERS = ("accelerometer bias", "gyroscope bias")  # from one log to the next
 IMU_EXPECTED = np.repeat([0.2, 0.02, 0.005, 0.02], 3)
 # Rows of the base's equation, for people.
 BASE_ROWS = (*(f"base force {axis}" for axis in "xyz"), *(f"base moment {axis}" for axis in "xyz"))

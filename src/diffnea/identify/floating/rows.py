@@ -85,6 +85,21 @@ def _through(
     return np.concatenate(found)
 
 
+def stacked(
+    rows: Sequence[LinearRows], phi: Float[np.ndarray, " m"], slopes: Float[np.ndarray, "m p"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted residuals of φ and their slopes along `slopes`, and of which equation, sample and stretch each is."""
+    parts, before = [], 0
+    for each in rows:
+        row, equation = np.nonzero(each.weight)
+        left = each.left(phi)[row, equation]
+        jacobian = (each.table[:, :, :-1] @ slopes * each.weight[:, :, None])[row, equation]
+        parts.append((left, jacobian, equation, each.sample[row], each.segment[row] + before))
+        before += int(each.segment.max(initial=-1)) + 1
+    left, jacobian, equation, sample, segment = map(np.concatenate, zip(*parts, strict=True))
+    return left, jacobian, equation, sample, segment
+
+
 def rows_of(
     stretches: Sequence[Stretch], columns: Callable[[Stretch], np.ndarray], bandwidth: float | None = None
 ) -> tuple[LinearRows, ...]:

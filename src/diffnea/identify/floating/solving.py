@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify.floating.equations import LinearEquations
-from diffnea.identify.floating.rows import LinearRows
+from diffnea.identify.floating.rows import LinearRows, stacked
 from diffnea.identify.floating.stretches import Stretch
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.linearised import Linearised, Motion
@@ -27,6 +27,14 @@ class Solved:
         """θ of robot and actuator, without those beside."""
         return self.posterior.theta[: self.equations.free.size]
 
+    @property
+    def beside(self) -> dict[str, list[float]]:
+        """What was found of an inertial sensor and of feet, each with its standard deviation."""
+        own, labels = self.equations.free.size, self.equations.beside.labels
+        spread = np.sqrt(np.diagonal(np.linalg.pinv(self.posterior.precision, hermitian=True)))[own:]
+        pairs = zip(self.posterior.theta[own:].tolist(), spread.tolist(), strict=True)
+        return dict(zip(labels, map(list, pairs), strict=True))
+
 
 def solve(
     equations: LinearEquations, rows: Sequence[LinearRows], torque: Float[np.ndarray, " n"], options: SolveOptions
@@ -39,15 +47,8 @@ def solve(
 def linearised(solved: Solved, stretches: Sequence[Stretch]) -> Linearised:
     """Rows and slopes at the solution, in units of their noise."""
     equations, rows, theta = solved.equations, solved.posterior.rows, solved.posterior.theta
-    slopes, own = equations.slopes(theta), equations.free.size
-    parts, before = [], 0
-    for each in rows:
-        row, equation = np.nonzero(each.weight)
-        left = each.left(equations.phi(theta))[row, equation]
-        jacobian = (each.table[:, :, :-1] @ slopes * each.weight[:, :, None])[row, equation]
-        parts.append((left, jacobian, equation, each.sample[row], each.segment[row] + before))
-        before += int(each.segment.max(initial=-1)) + 1
-    residuals, jacobian, joint, sample, segment = map(np.concatenate, zip(*parts, strict=True))
+    own = equations.free.size
+    residuals, jacobian, joint, sample, segment = stacked(rows, equations.phi(theta), equations.slopes(theta))
     size = np.sqrt(solved.posterior.variance)
     return Linearised(
         theta=theta,

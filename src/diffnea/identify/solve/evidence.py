@@ -177,7 +177,7 @@ def _weighted(
 ) -> tuple[tuple[PyTree, ...], float]:
     """Rows with each joint divided by its noise, less where that is correlated; and the variance of what results."""
     wrong = [equations.residuals(each, theta) for each in rows]
-    noise = _noise(rows, wrong, robust)
+    noise = noise_of(rows, wrong, robust)
     if not np.isfinite(noise).all() or not (noise > 0).any():
         total = np.concatenate([each.ravel() for each in wrong])
         return tuple(rows), float(np.nan_to_num(np.mean(total**2), nan=1.0))
@@ -189,7 +189,7 @@ def _weighted(
     return tuple(scaled), common**2
 
 
-def _noise(
+def noise_of(
     rows: Sequence[PyTree], wrong: Sequence[Float[np.ndarray, "row n"]], robust: bool
 ) -> Float[np.ndarray, " n"]:
     """Standard deviation of each joint's residuals, or by their median, times the root of their correlation time."""
