@@ -1,5 +1,6 @@
 """Canonical frames: the same dynamics and the same derivatives, whatever frames a robot came with."""
 
+import gc
 from dataclasses import replace
 
 import jax
@@ -199,6 +200,19 @@ def test_what_is_asked_again_of_a_robot_is_prepared_once(monkeypatch):
     assert np.array_equal(dn.forward_dynamics(robot, q, qd, tau), first) and len(asked) == 1
     other = replace(robot, gravity=robot.gravity + 1)
     assert not np.allclose(dn.forward_dynamics(other, q, qd, tau), first) and len(asked) == 2
+
+
+def test_what_is_remembered_of_a_robot_goes_with_it():
+    """Else a process that fits many robots would keep the last thousand."""
+    state, tables, counts = states(ROBOTS["tidy"]), (batches._ready, batches._forms, batches._patterns), []
+    for _ in range(3):
+        robot = jax.tree.map(jnp.copy, ROBOTS["tidy"])
+        dn.forward_dynamics(robot, *state)
+        assert batches.in_canonical_frames(robot, np.float64) is not None and batches.whole_numbers(robot)
+        del robot
+        gc.collect()
+        counts.append([len(table) for table in tables])
+    assert counts[0] == counts[1] == counts[2]  # the geometry of a tree's last robot is the guess for the next
 
 
 @pytest.mark.parametrize("name", ROBOTS)

@@ -65,8 +65,8 @@ class _Ready:
 
     __slots__ = ("_calls", "_general", "_leaves", "module", "run")
 
-    def __init__(self, module: Any, run: Run, leaves: list[Array]):
-        self.module, self.run, self._calls = weakref.ref(module), self._counted, 0
+    def __init__(self, module: weakref.ref, run: Run, leaves: list[Array]):
+        self.module, self.run, self._calls = module, self._counted, 0
         self._general, self._leaves = run, leaves
 
     def _counted(self, arrays: list[Any]) -> Any:
@@ -79,7 +79,12 @@ class _Ready:
 
 
 OFTEN = 64  # passing a robot's numbers takes some µs a call, compiling them in some 20 ms
-_ready: dict[Any, _Ready] = {}  # by a module's identity, a function and shapes
+_ready: dict[Any, _Ready] = {}  # by a module's identity, a function and shapes, while the module lives
+
+
+def _with(owner: Any, table: dict[Any, Any], key: Any) -> weakref.ref:
+    """A reference to what an entry of a table belongs to; the entry goes when that does."""
+    return weakref.ref(owner, lambda _: table.pop(key, None))
 
 
 def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], key: Any = None) -> Any:
@@ -92,7 +97,7 @@ def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], 
     if key is not None and all(isinstance(x, jax.Array) and not isinstance(x, Tracer) for x in jax.tree.leaves(module)):
         if len(_ready) > 1000:
             _ready.clear()
-        _ready[key] = _Ready(module, run, leaves)
+        _ready[key] = _Ready(_with(module, _ready, key), run, leaves)
     return run(leaves, arrays)
 
 
@@ -138,7 +143,7 @@ def _form(robot: Robot, dtype: Any) -> Canonical:
     if held is None or any(ref() is not leaf for ref, leaf in zip(held[0], leaves, strict=True)):
         if len(_forms) > 1000:
             _forms.clear()
-        held = _forms[key] = list(map(weakref.ref, leaves)), canonical(robot, _compiled, dtype)
+        held = _forms[key] = [_with(leaf, _forms, key) for leaf in leaves], canonical(robot, _compiled, dtype)
     return held[1]
 
 
@@ -288,7 +293,7 @@ def _pattern(leaf: Array) -> bytes:
         pattern = np.where(np.isin(numbers, (-1.0, 0.0, 1.0)), numbers, np.nan).tobytes()
         if len(_patterns) > 1000:
             _patterns.clear()
-        found = _patterns[id(leaf)] = (weakref.ref(leaf), pattern)
+        found = _patterns[id(leaf)] = (_with(leaf, _patterns, id(leaf)), pattern)
     return found[1]
 
 
