@@ -1,5 +1,6 @@
 """Test settings: double precision, strict promotion, quick compiles."""
 
+import gc
 import os
 from collections import Counter
 from importlib.metadata import version
@@ -15,6 +16,9 @@ QUICK = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_pas
 if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11):  # later ones do not know the flag, and abort
     QUICK.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICK])
+
+# Compiling leaves many objects that stay: looking for garbage among them as often as usual takes a twentieth of the time.
+gc.set_threshold(50_000, 20, 20)
 
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")

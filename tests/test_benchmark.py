@@ -83,6 +83,16 @@ def test_a_worker_goes_on_with_models_that_it_can_roll_out():
     assert (akin.system, akin.model) == (first.system, "nokin-nn-torque") and len(waiting) == 3
 
 
+def test_workers_begin_with_different_systems_and_stay_with_them():
+    """The data of a system, and what it is compared with, are made by one worker."""
+    waiting = deque(groups(cells(models=("diffnea-ideal", "diffnea-viscous"))))
+    first = local._elsewhere(waiting, set())[0]
+    second = local._elsewhere(waiting, {first.system})[0]
+    assert (first.system, second.system) == ("cartpole", "furuta") and len(waiting) == 2
+    assert local._akin(waiting, second)[0].system == "furuta"
+    assert local._elsewhere(waiting, {"cartpole", "furuta"})[0].system == "cartpole" and not waiting
+
+
 @pytest.mark.parametrize(
     ("wrong", "line"),
     [

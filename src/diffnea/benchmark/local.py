@@ -1,5 +1,6 @@
 """Running cells on this machine: worker processes that a parent hands groups of cells and watches."""
 
+import gc
 import multiprocessing as mp
 import os
 import signal
@@ -15,6 +16,8 @@ from diffnea.benchmark.records import Record
 
 Group = list[Cell]
 TRIES = 2  # a cell whose worker dies is tried once more
+# Of Python's search for garbage, in workers: making programs leaves many objects that stay, and little garbage.
+SELDOM = (50_000, 20, 20)
 
 
 def run(groups: list[Group], work: Callable[[Cell], Record], workers: int) -> Iterator[Record]:
@@ -40,7 +43,7 @@ class _Crew:
 
     def run(self, groups: deque[Group], workers: int) -> Iterator[Record]:
         for _ in range(min(workers, len(groups))):
-            self.hire(groups.popleft())
+            self.hire(_elsewhere(groups, {cell.system for cell in self.last.values()}))
         while self.members:
             for link in wait(list(self.members)):
                 assert isinstance(link, Connection)
@@ -96,14 +99,24 @@ class _Crew:
             process.join()
 
 
+def _elsewhere(groups: deque[Group], taken: set[str]) -> Group:
+    """The first group for a new worker: of a system that no other is at, so that its data are made once, or the first."""
+    return _first(groups, lambda cell: cell.system not in taken)
+
+
 def _akin(groups: deque[Group], last: Cell) -> Group:
-    """The next group for a worker: one whose models are rolled out by programs that it has made, or the first."""
+    """The next group for a worker: one whose models are rolled out by programs that it has made, or one of the system
+    whose data it has, or the first."""
     kind = (last.system, last.entry.actuator)
-    for group in groups:
-        if (group[0].system, group[0].entry.actuator) == kind:
-            groups.remove(group)
-            return group
-    return groups.popleft()
+    alike, beside = (lambda cell: (cell.system, cell.entry.actuator) == kind), (lambda cell: cell.system == last.system)
+    return _first(groups, alike, beside)
+
+
+def _first(groups: deque[Group], *wishes: Callable[[Cell], bool]) -> Group:
+    """Take out the first group that fulfils the first wish that any does, or else the very first."""
+    found = next((group for wish in wishes for group in groups if wish(group[0])), groups[0])
+    groups.remove(found)
+    return found
 
 
 @contextmanager
@@ -121,6 +134,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 def _serve(link: Connection, work: Callable[[Cell], Record]) -> None:
     """A worker: cells in, records out, until the parent has no more or is gone."""
+    gc.set_threshold(*SELDOM)
     try:
         while (group := link.recv()) is not None:
             for cell in group:
