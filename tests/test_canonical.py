@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from robots import random_robot, random_state, random_tree
+from scipy.spatial.transform import Rotation
 
 import diffnea as dn
 from diffnea import batches, dynamics
@@ -75,20 +76,59 @@ def argument():
     return jax.jit(dn.forward_dynamics)
 
 
-@pytest.mark.parametrize("name", ROBOTS)
-def test_values_and_derivatives_in_every_number_of_an_argument(name):
-    robot, (q, qd, tau) = ROBOTS[name], states(ROBOTS[name])
+def value_and_slopes(function, robot, q, qd, tau):
     weights = jnp.asarray(np.random.default_rng(0).normal(size=q.shape))
+    both = jax.jit(jax.value_and_grad(lambda *given: jnp.sum(weights * function(*given)), (0, 1, 2, 3)))
+    return both(robot, q, qd, tau)
 
-    def both(function):
-        return jax.jit(jax.value_and_grad(lambda *given: jnp.sum(weights * function(*given)), (0, 1, 2, 3)))
 
-    dn.forward_dynamics(robot, q, qd, tau)  # its zeros are then the guess
-    value, slopes = both(dn.forward_dynamics)(robot, q, qd, tau)
-    wanted, wanted_slopes = both(readable)(robot, q, qd, tau)
+@pytest.fixture(scope="module")
+def slopes():
+    """Of each robot, where its own zeros are the guess: a weighted sum of accelerations, and its gradient."""
+    found = {}
+    for name, robot in ROBOTS.items():
+        dn.forward_dynamics(robot, *states(robot))
+        found[name] = value_and_slopes(dn.forward_dynamics, robot, *states(robot))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ROBOTS)
+def test_values_and_derivatives_in_every_number_of_an_argument(name, slopes):
+    robot, (value, slope) = ROBOTS[name], slopes[name]
+    wanted, wanted_slopes = value_and_slopes(readable, robot, *states(robot))
     close(value, wanted, 1e-12)
-    close(slopes[1:], wanted_slopes[1:], 1e-10)
-    close(tangent(robot, slopes[0]), tangent(robot, wanted_slopes[0]), 1e-10)
+    close(slope[1:], wanted_slopes[1:], 1e-10)
+    close(tangent(robot, slope[0]), tangent(robot, wanted_slopes[0]), 1e-10)
+
+
+def numbers_of(robot: dn.Robot) -> tuple:
+    """What the dynamics depend on."""
+    return robot.placement, robot.axis, robot.inertia, robot.armature, robot.gravity
+
+
+def moved(robot: dn.Robot, seed: int, step: float) -> dn.Robot:
+    """Every number of a robot on some way: rotations turned, axes tilted, all others added to."""
+    rng = np.random.default_rng(seed)
+    placement, axis, *others = jax.tree.map(lambda x: x + step * rng.normal(size=x.shape), numbers_of(robot))
+    turn = Rotation.from_rotvec(step * rng.normal(size=axis.shape)).as_matrix()
+    placement = replace(placement, rotation=robot.placement.rotation @ jnp.asarray(turn))
+    axis = axis / jnp.linalg.norm(axis, axis=1, keepdims=True)
+    return replace(robot, placement=placement, axis=axis, inertia=others[0], armature=others[1], gravity=others[2])
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_values_and_slopes_along_a_way_that_changes_every_number(name, slopes):
+    """Against central differences; number by number, against the gradient of the readable form, above."""
+    robot, (value, slope), state, small = ROBOTS[name], slopes[name], states(ROBOTS[name]), 1e-6
+    weights = jnp.asarray(np.random.default_rng(0).normal(size=state[0].shape))
+    total = jax.jit(lambda robot, *state: jnp.sum(weights * readable(robot, *state)))
+    close(value, total(robot, *state), 1e-12)
+    ends = [(moved(robot, 1, h), *(x + h * jnp.cos(x) for x in state)) for h in (small, -small)]
+    way = jax.tree.map(lambda a, b: (a - b) / (2 * small), *((numbers_of(end[0]), end[1:]) for end in ends))
+    along = zip(jax.tree.leaves((numbers_of(slope[0]), slope[1:])), jax.tree.leaves(way), strict=True)
+    there, back = (total(*end) for end in ends)
+    close(sum(jnp.sum(a * b) for a, b in along), (there - back) / (2 * small), 1e-7)
 
 
 def crooked(robot: dn.Robot) -> dn.Robot:
@@ -240,10 +280,10 @@ def test_a_roll_out_of_an_argument_is_that_of_the_robot_closed_over():
     close(jax.jit(course)(robot, u), jax.jit(lambda u: course(robot, u))(u), 1e-12)
     gradients = jax.jit(jax.grad(total, (0, 1)))(robot, u)
     close(gradients[1], jax.jit(lambda u: jax.grad(total, 1)(robot, u))(u), 1e-12)
-    moved = jax.tree.map(lambda x: jnp.cos(3 * x), replace(robot.inertia))
+    ways = jax.tree.map(lambda x: jnp.cos(3 * x), replace(robot.inertia))
     changed = [
-        replace(robot, inertia=jax.tree.map(lambda x, d, s=s: x + s * d, robot.inertia, moved)) for s in (1e-6, -1e-6)
+        replace(robot, inertia=jax.tree.map(lambda x, d, s=s: x + s * d, robot.inertia, ways)) for s in (1e-6, -1e-6)
     ]
     slope = (total(changed[0], u) - total(changed[1], u)) / 2e-6
-    along = sum(jnp.sum(a * b) for a, b in zip(*map(jax.tree.leaves, (gradients[0].inertia, moved)), strict=True))
+    along = sum(jnp.sum(a * b) for a, b in zip(*map(jax.tree.leaves, (gradients[0].inertia, ways)), strict=True))
     close(along, slope, 1e-7)

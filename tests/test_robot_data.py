@@ -90,7 +90,7 @@ def _compare(path: Path) -> tuple[list, dict[str, float]]:
 
 
 # Of files with many joints, which take long to compile, these go with every run; the others with `make test-all`.
-MANY, ALWAYS = 25, ("icub_reduced", "talos_reduced")
+MANY, ALWAYS = 17, ("talos_reduced",)
 JOINT = re.compile(r'<joint[^>]*type="(?:revolute|continuous|prismatic)"')
 
 

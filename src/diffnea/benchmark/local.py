@@ -100,7 +100,7 @@ class _Crew:
 
 
 def _elsewhere(groups: deque[Group], taken: set[str]) -> Group:
-    """The first group for a new worker: of a system that no other is at, so that its data are made once, or the first."""
+    """The first group for a new worker: of a system that no other is at, so that data are made once, or the first."""
     return _first(groups, lambda cell: cell.system not in taken)
 
 
