@@ -9,6 +9,7 @@ from benchmark_records import write_benchmark
 from test_benchmark import failing_work, work
 
 from diffnea import benchmark
+from diffnea.benchmark import engine
 from diffnea.benchmark.lock import locked
 from diffnea.cli import main
 
@@ -18,7 +19,7 @@ SMALL = ["--systems", "furuta", "--datasets", "uniform", "simulated", "--models"
 @pytest.fixture
 def made_up_work(monkeypatch):
     def use(function):
-        monkeypatch.setattr(benchmark, "run", partial(benchmark.engine.run, work=function))
+        monkeypatch.setattr(benchmark, "run", partial(engine.run, work=function))
 
     return use
 

@@ -3,17 +3,19 @@
 import re
 import warnings
 from dataclasses import replace
+from importlib import import_module
 from importlib.metadata import files
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-import pinocchio
 import pytest
 from robots import relative
 
 import diffnea as dn
 
+pinocchio: Any = import_module("pinocchio")  # its names are in compiled code
 AGREE = 1e-9
 TITLE = "URDF files of example-robot-data, relative error against Pinocchio"
 # What no reader can make a robot of, and the words that say so.
