@@ -2,6 +2,8 @@
 
     python benchmarks/servo.py so101 [rotation …]    33 motions of an SO-101; every third is predicted
     python benchmarks/servo.py wam [run …]           a Barrett WAM: 8 s of a run are fitted, the rest predicted
+    python benchmarks/servo.py pendulum [rotation …] a Dynamixel with a load, 11 runs at gains of 100 to 800; every
+                                                     third is predicted 1 s ahead, beside motor+stribeck of voltages
     python benchmarks/servo.py rollout               the SO-101 under its servos, beside MuJoCo's C roll-outs
 
 The data are looked for in the folder that DIFFNEA_DATA names. `--actuator` chooses the model, "auto" included.
@@ -21,14 +23,20 @@ import jax.numpy as jnp
 import mujoco
 import numpy as np
 from mujoco import rollout
+from scipy.signal import savgol_filter
 
 import diffnea as dn
 from diffnea import actuators
+from diffnea.cli.inputs import read_robot
+from diffnea.identify.judge.windows import without_delay
+from diffnea.simulate.delay import delayed, weights
 
 SO101, WAM = "servo+coulomb+load+delay", "servo+coulomb+constant+lead+differential+delay"
 SAMPLE, INNER = 0.02, 5  # seconds between samples, and steps in each
 FITTED = 8.0  # seconds of a run of the WAM
 WRITTEN_STEP = 1e-3  # s, of MuJoCo's run of a written file
+# Windows of the pendulum: how long, from where and how often they begin, and what smooths their first state, all in s.
+AHEAD, FIRST, STRIDE, SMOOTHED = 1.0, 0.1, 0.25, 0.05
 
 
 def recording(path: Path, joints: int, names: tuple[str, ...]) -> dn.Recording:
@@ -49,12 +57,14 @@ def errors(model: dn.Model, motions: list[dn.Recording]) -> np.ndarray:
     return 1e3 * np.array([np.sqrt(np.mean((predicted(model, m) - m.q) ** 2, axis=0)) for m in motions])
 
 
-def fitted(robot: dn.Robot, train: list[dn.Recording], test: list[dn.Recording], actuator: str) -> dn.Fit:
+def fitted(
+    robot: dn.Robot, train: list[dn.Recording], test: list[dn.Recording], actuator: str, loss: str = "auto"
+) -> dn.Fit:
     wall, cpu = time.perf_counter(), time.process_time()
-    fit = dn.fit(robot, train, actuator=actuator, test=test)
+    fit = dn.fit(robot, train, actuator=actuator, test=test, loss=loss)
     print(f"  {fit.verdict}, {time.perf_counter() - wall:.0f} s, {time.process_time() - cpu:.0f} s of processors")
     for note in fit.notes:
-        if note.code.startswith(("servo", "chosen")):
+        if note.code.startswith(("servo", "chosen", "told")):
             print(f"  {note}")
     return fit
 
@@ -126,6 +136,54 @@ def wam(folder: Path, runs: list[int], actuator: str) -> None:
         row("error", 1e3 * np.sqrt(np.mean((predicted(fit.model, whole) - whole.q)[later] ** 2, axis=0)))
 
 
+def windows(model: dn.Model, run: dn.Recording) -> tuple[np.ndarray, np.ndarray]:
+    """RMS errors in mrad of every window of a run, from smoothed states, and whether torque was on throughout."""
+    found, powered = [], []
+    prompt, late = without_delay(model)
+    servo = isinstance(prompt, dn.Model) and prompt.actuator.loop is not None
+    for piece in dn.recordings.regular(run):
+        dt, size = piece.dt, max(round(SMOOTHED / piece.dt) | 1, 5)
+        q, qd = (savgol_filter(piece.q, size, 3, deriv=k, delta=dt, axis=0, mode="interp") for k in (0, 1))
+        u = piece.u if late is None else np.asarray(delayed(jnp.asarray(piece.u), weights(*late)))
+        steps = round(AHEAD / dt)
+        starts = np.arange(round(FIRST / dt), len(q) - steps, round(STRIDE / dt))
+        rows = starts[:, None] + np.arange(steps + 1)
+        gain = piece.gain[rows] if piece.gain is not None and servo else None
+        came = np.asarray(dn.rollout(prompt, q[starts], qd[starts], u[rows], dt, gain=gain).q)
+        found.append(1e3 * np.sqrt(np.mean((came - piece.q[rows])[:, 1:] ** 2, axis=(1, 2))))
+        powered.append(np.ones(len(rows), bool) if piece.gain is None else (piece.gain[rows] > 0).all(axis=(1, 2)))
+    return np.concatenate(found), np.concatenate(powered)
+
+
+def pendulum(folder: Path, rotations: list[int], actuator: str) -> None:
+    robot = read_robot("servo_pendulum")
+    paths = sorted(folder.glob("*.json.gz"))
+    kinds = {actuator: "goal", "motor+stribeck": "command"}
+    for rotation in rotations:
+        scores = {}
+        print(
+            f"pendulum, rotation {rotation}: mrad {AHEAD:g} s ahead, median over windows, and of those with torque on"
+        )
+        on: np.ndarray | None = None
+        for name, kind in kinds.items():
+            names = {"input": kind, "names": list(robot.joint_names)}
+            runs = [dn.load_recording(path, robot, names) for path in paths]
+            train, test = [run for k, run in enumerate(runs) if k % 3 != rotation], runs[rotation::3]
+            # Of torques, a motor's constant and masses would be known only together.
+            fit = fitted(robot, train, test, name, "auto" if kind == "goal" else "trajectory")
+            each = [windows(fit.model, run) for run in test]
+            errors = np.concatenate([found for found, _ in each])
+            on = np.concatenate([powered for _, powered in each]) if on is None else on
+            scores[name] = np.median(errors)
+            print(
+                f"  {name:32}{np.median(errors):8.1f}{np.median(errors[on]):8.1f}   {len(errors)}, {on.sum()} windows"
+            )
+            for run, (found, _) in zip(test, each, strict=True):
+                print(f"    {run.name or '':30}{np.median(found):8.1f}")
+        ours, theirs = scores.values()
+        print(f"  {ours / theirs:.2f} of motor+stribeck's")
+
+
 def in_mujoco(robot: dn.Robot, model: dn.Model) -> mujoco.MjModel:
     """The same robot and position servos, with as many steps a sample."""
     with tempfile.TemporaryDirectory() as folder:
@@ -177,7 +235,7 @@ def _rate(run: Callable[[], object], samples: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("which", choices=["so101", "wam", "rollout"])
+    parser.add_argument("which", choices=["so101", "wam", "pendulum", "rollout"])
     parser.add_argument("parts", nargs="*", type=int, help="rotations of the split, or runs")
     parser.add_argument("--actuator")
     parser.add_argument("--written", action="store_true", help="of the SO-101, also MuJoCo's run of the written file")
@@ -188,6 +246,8 @@ def main() -> None:
     jax.config.update("jax_enable_x64", True)
     if asked.which == "so101":
         so101(Path(data) / "so101", asked.parts or [0, 1, 2], asked.actuator or SO101, asked.written)
+    elif asked.which == "pendulum":
+        pendulum(Path(data) / "servo_pendulum_bam", asked.parts or [1], asked.actuator or "auto")
     elif asked.which == "rollout":
         rollouts(Path(data) / "so101")
     else:

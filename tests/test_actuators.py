@@ -414,7 +414,7 @@ def test_a_robot_gives_the_start():
     assert for_robot("gain", unknown).driven == (True, False, True, True)
     assert for_robot("gain", robot, driven=(False, True, True, True)).driven == (False, True, True, True)
     for name in actuators.NAMES:
-        name = f"servo+{name}" if name in ("play", "load", "lead") else name
+        name = f"servo+{name}" if name in actuators.names.OF_SERVOS else name
         sizes = {"reduction": 3.0} if name == "ripple" else {}
         assert for_robot(name, robot, key=KEY, **sizes).num_joints == 4
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from recording_files import NAMES, TIME, Q, U, write_bag, write_lerobot
 
-from diffnea.recordings import RecordingError, load_recording, load_recordings
+from diffnea.recordings import RecordingError, load_recording, load_recordings, save_recording
 
 DATA = Path(os.environ.get("DIFFNEA_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 
@@ -237,19 +237,25 @@ def bam_log(on=None):
     return {"mass": 0.5, "kp": 100, "entries": entries}
 
 
-def test_a_log_of_bam_has_goals_where_torque_is_on(tmp_path):
+def test_a_log_of_bam_has_goals_and_the_gain_of_its_firmware(tmp_path):
     (tmp_path / "run.json").write_text(json.dumps(bam_log()))
     found = load_recording(tmp_path / "run.json")
-    assert found.input_kind == "goal" and found.notes == ()
+    assert found.input_kind == "goal" and "gain is 100" in found.notes[0]
     np.testing.assert_array_equal(found.u[:, 0], U[:, 0])
+    assert np.all(found.gain == 100)
+    save_recording(found, tmp_path / "again.csv")
+    np.testing.assert_array_equal(load_recording(tmp_path / "again.csv").gain, found.gain)
+    (tmp_path / "bare.json").write_text(json.dumps({"entries": bam_log()["entries"]}))
+    assert load_recording(tmp_path / "bare.json").gain is None
     volts = load_recording(tmp_path / "run.json", columns={"input": "command"})
     assert volts.input_kind == "command"
     np.testing.assert_allclose(volts.u, -100 / 885 * 7.0)  # the log's load has lost its sign
     on = np.arange(len(TIME)) // 17 != 1
     with gzip.open(tmp_path / "part.json.gz", "wt") as stream:
         json.dump(bam_log(on), stream)
-    first, second = load_recordings(tmp_path / "part.json.gz")
-    assert len(first) == 17 and len(second) == len(TIME) - 34 and "17 of 50 samples" in first.notes[0]
+    (found,) = load_recordings(tmp_path / "part.json.gz")
+    np.testing.assert_array_equal(found.gain[:, 0], np.where(on, 100.0, 0.0))
+    assert "torque is off in 17 of 50 samples" in found.notes
 
 
 @pytest.mark.parametrize(
@@ -263,6 +269,7 @@ def test_a_log_of_bam_has_goals_where_torque_is_on(tmp_path):
         ('{"entries": [{"timestamp": 0, "position": "x"}]}', "entry 0 has position = 'x'"),
         ('{"entries": [{"timestamp": 0, "position": 1}]}', "entry 0 has goal_position = 'None'"),
         (json.dumps(bam_log(np.zeros(len(TIME)))), "torque is off all the time"),
+        (json.dumps({**bam_log(), "kp": -1}), "kp is '-1'"),
     ],
 )
 def test_a_broken_log_of_bam_is_refused_in_one_line(tmp_path, content, message):
@@ -320,10 +327,10 @@ def test_real_runs_of_a_servo_pendulum_are_goals():
         pytest.skip("no runs of a servo pendulum in $DIFFNEA_DATA or shared/data beside the checkout")
     for path in paths:
         log = json.loads(gzip.decompress(path.read_bytes()))
-        parts = load_recordings(path)
-        assert {part.input_kind for part in parts} == {"goal"}
-        on = sum(entry["torque_enable"] for entry in log["entries"])
-        assert sum(map(len, parts)) == on
+        found = load_recording(path)
+        assert found.input_kind == "goal" and len(found) == len(log["entries"])
+        assert (found.gain > 0).sum() == sum(entry["torque_enable"] for entry in log["entries"])
+        assert found.gain.max() == log["kp"]
 
 
 def test_real_runs_of_a_wam_count_their_goals_from_the_first_pose():

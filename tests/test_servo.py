@@ -1,5 +1,7 @@
 """Servos: position loops in roll-outs. A held goal adds no energy, stiff loops stay stable, and physics are right."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -9,7 +11,7 @@ from robots import random_robot, random_tree
 
 import diffnea as dn
 from diffnea import actuators
-from diffnea.actuators import Coupling, Delay, Lead, Load, Play, Servo, Stribeck, combine
+from diffnea.actuators import Coupling, Delay, Lead, Limit, Load, Play, Servo, Stribeck, combine
 from diffnea.actuators.position_loop import PositionLoop
 from diffnea.contact import Table
 from diffnea.models import Model
@@ -188,6 +190,49 @@ def test_leads_undo_lags():
         off.append(float(ramp[-1, 0] - dn.rollout(model, np.zeros(1), np.zeros(1), ramp, dt).q[-1, 0]))
     assert off[0] > 0.02
     assert abs(off[1]) < 0.003
+
+
+def test_a_gain_scales_the_stiffness_of_a_servo_and_zero_lets_go(joint):
+    """Under half the gain it droops twice as far; without torque it falls as a pendulum does, braked by nothing."""
+    servo = replace(Servo.of(np.array([40.0]), np.array([2.0])), reference=(200.0,))
+    model = Model(joint, combine(servo, Delay.of(0.4, 1)))
+    goal, start = np.zeros((300, 1)), np.zeros((1,))
+    ends = {}
+    for gain in (None, 200.0, 100.0):
+        ends[gain] = float(dn.rollout(model, start, np.zeros(1), goal, 0.01, gain=gain).q[-1, 0])
+    assert ends[None] == ends[200.0]
+    droops = [np.asarray(dn.gravity_torque(joint, np.array([end])))[0] / 40.0 for end in (ends[200.0], ends[100.0])]
+    assert ends[200.0] == pytest.approx(-droops[0], rel=1e-3)
+    assert ends[100.0] == pytest.approx(-2 * droops[1], rel=1e-3)
+    gains = np.where(np.arange(300)[:, None] < 150, 200.0, 0.0)
+    let_go = dn.rollout(model, start, np.zeros(1), goal, 0.01, gain=gains)
+    free = dn.rollout(Model(joint), let_go.q[150], let_go.qd[150], goal[150:], 0.01)
+    assert np.allclose(let_go.q[150:], free.q, atol=0.05)
+    assert np.ptp(np.asarray(free.q)) > 3
+    both = dn.rollout(model, np.zeros((2, 1)), np.zeros((2, 1)), goal, 0.01, gain=np.stack([gains, 0 * gains + 200]))
+    assert np.allclose(both.q[0], let_go.q, atol=1e-6) and float(both.q[1, -1, 0]) == pytest.approx(ends[200.0])
+
+
+def test_gains_where_there_is_nothing_to_set_are_refused(joint):
+    goal = np.zeros((5, 1))
+    with pytest.raises(ValueError, match="of servos"):
+        dn.rollout(Model(joint), np.zeros(1), np.zeros(1), goal, 0.01, gain=1.0)
+    with pytest.raises(ValueError, match="integrator auto"):
+        dn.rollout(Model(joint, Servo.of(1.0)), np.zeros(1), np.zeros(1), goal, 0.01, "rk4", gain=1.0)
+
+
+def test_a_limit_holds_back_what_a_servo_would_give(joint):
+    """It falls through a goal that it has not the torque to hold, and reaches one that takes less."""
+    heavy = float(np.abs(dn.gravity_torque(joint, np.zeros(1)))[0])
+    still = np.zeros(1)
+    for share, holds in ((1.2, True), (0.8, False)):
+        strong = combine(Servo.of(500.0, 20.0), Limit.of(share * heavy, 50.0))
+        q = np.asarray(dn.rollout(Model(joint, strong), still, still, np.zeros((300, 1)), 0.01).q)
+        assert (np.abs(q).max() < 0.05) == holds
+    u, qd = jnp.array([3.0]), jnp.array([25.0])
+    assert float(Limit.of(2.0, 50.0).drive(u, jnp.zeros(1), qd)[0]) == pytest.approx(
+        1.0
+    )  # half of it at half the speed
 
 
 def test_names_and_refusals():

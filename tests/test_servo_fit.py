@@ -1,5 +1,7 @@
 """Fits of servo robots from goals and positions alone: known truth, a table that is touched, what cannot be known."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,8 +9,9 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.actuators import Coulomb, Coupling, Delay, Load, Offset, Servo, combine
+from diffnea.actuators import Coulomb, Coupling, Delay, Limit, Load, Offset, Servo, Stribeck, combine
 from diffnea.contact import Table
+from diffnea.excitation import design, expectation, foretold
 from diffnea.identify.options import Options, ServoOptions
 from diffnea.identify.problem.goals import are_goals
 from diffnea.identify.problem.tracks import split
@@ -16,8 +19,10 @@ from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.servo.lanes import lanes
 from diffnea.identify.servo.objective import LEAST_RMS, Objective
 from diffnea.identify.servo.search import corrected
-from diffnea.identify.servo.unknowns import freedom
+from diffnea.identify.servo.unknowns import _share, freedom
 from diffnea.models import Model
+from diffnea.report.fit_page import page
+from diffnea.report.servo_figures import LOADS, SPEEDS, friction_at
 
 DT, STEP = 0.02, 1.53e-3  # of logs of such servos: seconds and encoder steps
 ARM = """<mujoco><worldbody><body name="a" pos="0 0 0.3"><joint name="a" axis="0 1 0" armature="0.01"/>
@@ -174,6 +179,105 @@ def test_slopes_that_steps_corrected_agree_with_them():
     corrected(slopes, shift, change)
     assert np.allclose(np.tensordot(shift, slopes, 1), change, atol=1e-5)
     assert np.allclose(np.tensordot(across, slopes, 1), before, atol=1e-5)
+
+
+PENDULUM = """<mujoco><worldbody><body name="p"><joint name="p" axis="0 1 0" armature="0.002"/>
+  <inertial pos="0 0 -0.1" mass="0.5" diaginertia="1e-4 1e-4 1e-4"/></body></worldbody></mujoco>"""
+
+
+@pytest.fixture(scope="module")
+def set_to_gains(tmp_path_factory) -> tuple[dn.Robot, Model, list[dn.Recording]]:
+    """A servo with a load, set to another gain in every run, and let go in the last."""
+    path = tmp_path_factory.mktemp("pendulum") / "pendulum.xml"
+    path.write_text(PENDULUM)
+    robot, dt = dn.load_robot(path), 0.01
+    servo = replace(Servo.of(np.array([0.8]), np.array([0.05]), steps=10), reference=(400.0,))
+    friction = Stribeck.of(np.array([0.03]), np.array([0.025]), np.array([0.004]), 100.0)
+    model = Model(robot, combine(servo, friction, Limit.of(0.45, 20.0, 1), Delay.of(np.array([0.6]), 1)))
+    time, runs = np.arange(500) * dt, []
+    for k, gain in enumerate((100.0, 800.0, 400.0, 200.0)):
+        u = 1.2 * np.sin(time * (2 + k))[:, None] + 0.4 * np.sin(time * 5)[:, None]
+        set_to = np.full_like(u, gain)
+        set_to[300:] = 0.0 if k == 2 else gain
+        q = np.asarray(dn.rollout(model, np.zeros(1), np.zeros(1), u, dt, gain=set_to).q)
+        told = {"joint_names": ("p",), "name": f"run {k}", "input_kind": "goal", "gain": set_to}
+        runs.append(dn.Recording(time, np.round(q / STEP) * STEP, u, **told))
+    return robot, model, runs
+
+
+def test_gains_that_recordings_say_are_one_factor(set_to_gains, tmp_path):
+    """Goals are not followed at low gains; stiffness and the most torque come out all the same."""
+    robot, truth, runs = set_to_gains
+    fit = dn.fit(robot, runs[:3], test=runs[3:], actuator="servo+stribeck+limit+delay", options=FEW)
+    assert {"servo-gains", "servo-coasting"} <= {note.code for note in fit.notes}
+    # Only beside gravity, whose own size is the file's.
+    scale = [float(dn.gravity_torque(each.robot, np.ones(1))[0]) for each in (fit.model, truth)]
+    loop, wanted = (each.actuator.at_gain(np.array([400.0])).loop for each in (fit.model, truth))
+    assert float(loop.stiffness[0]) / scale[0] == pytest.approx(float(wanted.stiffness[0]) / scale[1], rel=0.05)
+    # At the speeds of these motions, a higher limit of a motor that runs out sooner is nearly the same.
+    assert float(loop.limit[0]) / scale[0] == pytest.approx(float(wanted.limit[0]) / scale[1], rel=0.2)
+    last, start = runs[3], np.zeros(1)
+    told, untold = (
+        np.asarray(dn.rollout(fit.model, start, start, last.u, last.dt, gain=gain).q) for gain in (last.gain, None)
+    )
+    off = [float(np.sqrt(np.mean((q - last.q) ** 2))) for q in (told, untold)]
+    assert off[0] < 5e-3 < 0.1 < off[1]
+    # What is judged knows of the gains, too.
+    assert fit.metrics["error"][-1] < 0.05
+    fit.save(tmp_path / "out")
+    again = dn.load_fit(tmp_path / "out")
+    assert np.array_equal(again.held_out.tracks[0].gain[:, 0], np.full(len(again.held_out.tracks[0]), 200.0))
+    assert np.array_equal(np.asarray(dn.rollout(again.model, start, start, last.u, last.dt, gain=last.gain).q), told)
+
+
+def test_gains_of_some_recordings_alone_are_refused(set_to_gains):
+    robot, _, runs = set_to_gains
+    with pytest.raises(dn.RecordingError, match="run 1 has no gain"):
+        dn.fit(robot, [runs[0], runs[1].replace(gain=None)], actuator="servo+coulomb")
+    with pytest.raises(dn.RecordingError, match="goals"):
+        runs[0].replace(input_kind="command")
+
+
+def test_coefficients_that_end_at_zero_still_have_a_step():
+    """log(1 + eˣ) is 0 in double precision below x = −745; a share of it is a step of x all the same."""
+    steps = _share(np.array([-900.0, -30.0, 0.0, 20.0]), 0.1)
+    assert np.allclose(steps[:2], 0.1) and np.all(np.isfinite(steps))
+
+
+def test_the_page_shows_goals_tracking_errors_and_friction_over_load(fit):
+    text = page(fit)
+    assert 'id="goals"' in text and "mrad off its goals" in text
+    assert text.count('class="cell"') == 2 * SPEEDS * LOADS
+    speeds, loads = np.array([-1.0, -1e-3, 1e-3, 1.0]), np.array([-0.5, 0.0, 0.5])
+    found = friction_at(fit.model, np.zeros(2), 0, speeds, loads)
+    assert np.allclose(found[1], found[1, 0])  # without a load, Coulomb's and what it asks of the gear
+    assert np.all(found[[0, 2]] > found[1] + 0.05)
+
+
+def test_check_foretells_what_loops_tell_and_which_experiment_would_tell_more(robot, motions):
+    choice, told = foretold(robot, motions, None, "servo+coulomb+load+delay")
+    assert {"servo-centres", "servo-lag"} <= {note.code for note in choice.notes}
+    assert any("torque off" in str(note) for note in choice.notes)
+    found = {each.formula: each for each in told.combinations}
+    kp = found["servo stiffness kp(a)"]
+    assert kp.lower < TRUE["kp"][0] < kp.upper and kp.value == pytest.approx(TRUE["kp"][0], rel=0.3)
+
+
+def test_excite_plans_goals_within_the_limits(robot, motions):
+    ends = {"lower": -1.0, "upper": 1.2, "velocity": 3.0, "effort": 2.0}
+    limited = replace(robot, limits=type(robot.limits)(**{key: jnp.full(2, value) for key, value in ends.items()}))
+    task = {"actuator": "servo+coulomb+load+delay", "seed": 0}
+    found = design(limited, seconds=4.0, rate=1 / DT, **task).recording
+    assert found.input_kind == "goal"
+    assert found.u.min() >= -1.0 and found.u.max() <= 1.2
+    model = Model(limited, dn.actuators.for_robot(task["actuator"], limited))
+    prompt = Model(limited, combine(*(part for part in model.actuator.parts if not isinstance(part, Delay))))
+    came = np.asarray(dn.rollout(prompt, found.q[0], found.qd[0], found.u, DT).q)
+    assert np.sqrt(np.mean((came - found.q) ** 2)) < 0.2 * np.sqrt(np.mean((found.u - found.q) ** 2)) + 5e-3
+    before = expectation(limited, found, **task)
+    assert before.before is None and before.after.rank > 4
+    both = expectation(limited, found, motions, **task)
+    assert both.before is not None and both.after.rank >= both.before.rank
 
 
 def test_loss_and_samples_that_cannot_be_are_refused(robot, motions):

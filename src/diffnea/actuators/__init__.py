@@ -10,4 +10,4 @@ from diffnea.actuators.networks import NetworkFriction, NetworkResidual, Network
 from diffnea.actuators.offset import Offset
 from diffnea.actuators.position_loop import PositionLoop
 from diffnea.actuators.ripple import Ripple
-from diffnea.actuators.servo import Lead, Load, Play, Servo
+from diffnea.actuators.servo import Lead, Limit, Load, Play, Servo

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, final
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from diffnea.actuators.position_loop import PositionLoop
 
@@ -23,8 +23,9 @@ class Stage(IntEnum):
     GAIN = 1
     MOTOR = 2
     SERVO = 3
-    TORQUE = 4
-    NETWORK = 5
+    LIMIT = 4
+    TORQUE = 5
+    NETWORK = 6
 
 
 class Resistance(NamedTuple):
@@ -148,6 +149,15 @@ class AbstractActuator(eqx.Module):
     def inner_steps(self) -> int:
         """Steps that a roll-out makes for each sample, where there is a position loop."""
         return 1
+
+    def at_gain(self, gain: Float[ArrayLike, " n"]) -> "AbstractActuator":
+        """The same with the servo set to another gain, in the unit of a log's; 0: torque is off."""
+        return self
+
+    @property
+    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"]] | None:
+        """The most torque of a servo at rest, and the speed at which none is left, beside the servo's own."""
+        return None
 
     @property
     def slack(self) -> Float[Array, " n"] | None:

@@ -3,7 +3,7 @@
 from typing import final
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from diffnea.actuators.base import ENERGY_CLASSES, AbstractActuator, EnergyClass, Quantity, Resistance
 from diffnea.actuators.position_loop import PositionLoop
@@ -50,12 +50,20 @@ class Combined(AbstractActuator):
         for part in self.parts:
             if part.loop is not None:
                 several = [each for each in (part.loop.slack, self.slack) if each is not None]
-                return part.loop._replace(slack=sum(several[1:], several[0]) if several else None)
+                loop = part.loop._replace(slack=sum(several[1:], several[0]) if several else None)
+                return loop if self.bounds is None else loop._replace(limit=self.bounds[0], speed=self.bounds[1])
         return None
 
     @property
     def inner_steps(self) -> int:
         return max(part.inner_steps for part in self.parts)
+
+    def at_gain(self, gain: Float[ArrayLike, " n"]) -> "Combined":
+        return Combined(tuple(part.at_gain(gain) for part in self.parts))
+
+    @property
+    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"]] | None:
+        return next((part.bounds for part in self.parts if part.bounds is not None), None)
 
     @property
     def slack(self) -> Float[Array, " n"] | None:

@@ -18,7 +18,7 @@ from diffnea.actuators.friction import Coulomb, Grease, Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
 from diffnea.actuators.offset import Offset
 from diffnea.actuators.ripple import Ripple
-from diffnea.actuators.servo import Lead, Load, Play, Servo
+from diffnea.actuators.servo import Lead, Limit, Load, Play, Servo
 from diffnea.formats import Servo as FileServo
 from diffnea.robot import Robot
 
@@ -40,7 +40,7 @@ CONTAINS = {
     "differential": ("coupling",),
 }
 # Parts that stand for what a servo's goals and gear do.
-OF_SERVOS = ("play", "load", "lead")
+OF_SERVOS = ("play", "load", "lead", "limit")
 # A servo of which nothing is known: its joint comes to its goal in this time, in s, and rests within this, in rad or m.
 SERVO_LAG = 0.05
 SERVO_BAND = 0.01
@@ -57,6 +57,7 @@ class Sizes:
     shared_delay: bool | None = None  # one delay for all joints; None: unless they are servos, each read by itself
     inner_steps: int = 4  # of a servo, for each sample
     saturation: ArrayLike | None = None  # of gain; None: none
+    reference: Sequence[float | int] | None = None  # the gain of servos' firmware, as logs count, that kp holds for
     coupled: Sequence[Sequence[float | int]] | None = (
         None  # how motors turn with the joints; None: one with the last two
     )
@@ -120,7 +121,8 @@ def _servo(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Servo:
     for k, servo in start.servos.items():
         stiffness[k], damping[k], limit[k] = servo.stiffness, servo.damping, servo.limit
     stated = limit if np.isfinite(limit).all() else None
-    return Servo.of(stiffness, damping, limit=stated, driven=start.driven, steps=sizes.inner_steps)
+    made = Servo.of(stiffness, damping, limit=stated, driven=start.driven, steps=sizes.inner_steps)
+    return made if sizes.reference is None else replace(made, reference=tuple(map(float, sizes.reference)))
 
 
 def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
@@ -183,6 +185,7 @@ BUILDERS: dict[str, Builder] = {
     "load": lambda start, sizes, key: Load.of(np.full(start.num_joints, 0.1), np.full(start.num_joints, 0.1)),
     "lead": lambda start, sizes, key: Lead.of(np.full(start.num_joints, SERVO_LAG / 10)),
     "differential": _differential,
+    "limit": lambda start, sizes, key: Limit.of(start.effort, np.array(start.scales.speed), start.num_joints),
 }
 NAMES = tuple(BUILDERS)
 

@@ -1,8 +1,10 @@
 """Servos: position goals in, torque out; play of the gear, friction that grows with its load, and goals led ahead."""
 
+from dataclasses import replace
 from typing import final
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
@@ -17,7 +19,9 @@ class Servo(AbstractActuator):
     """`τ = clip(kp (g − q) − kd q̇, ±T (1 ∓ q̇ / ω))`, where the command g is a position goal.
 
     Goals that are held add no energy, beside what is stored between goal and position (`PositionLoop`). `steps` inner
-    steps are made for each sample: position loops are much faster than logs.
+    steps are made for each sample: position loops are much faster than logs. Where logs say what gain a firmware was
+    set to, kp is that of the gain `reference`, and `at_gain` is the servo of another: kp in proportion, kd the same,
+    and neither at 0, where torque is off.
     """
 
     raw_stiffness: Float[Array, " n"]
@@ -27,6 +31,8 @@ class Servo(AbstractActuator):
     raw_speed: Float[Array, " n"] | None = None
     driven: Driven = eqx.field(static=True, default=None)
     steps: int = eqx.field(static=True, default=4)
+    reference: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    share: Float[Array, " n"] | None = None  # of the reference's gain; None: all of it
 
     @classmethod
     def of(
@@ -79,12 +85,23 @@ class Servo(AbstractActuator):
     @property
     def stiffness(self) -> Float[Array, " n"]:
         """kp, in N·m/rad or N/m, 0 where nothing drives the joint."""
-        return only(self.driven, positive(self.raw_stiffness))
+        found = only(self.driven, positive(self.raw_stiffness))
+        return found if self.share is None else self.share * found
 
     @property
     def damping(self) -> Float[Array, " n"]:
         """kd, in N·m·s/rad or N·s/m, 0 where nothing drives the joint."""
-        return only(self.driven, positive(self.raw_damping))
+        found = only(self.driven, positive(self.raw_damping))
+        return found if self.share is None else jnp.where(self.share > 0, found, 0.0)
+
+    def at_gain(self, gain: Float[ArrayLike, " n"]) -> "Servo":
+        gain = jnp.asarray(gain)
+        return replace(self, share=gain if self.reference is None else gain / jnp.asarray(self.reference, gain.dtype))
+
+    def learned(self) -> "Servo":
+        """All but what a log says of its gain."""
+        every = jax.tree.map(lambda _: True, self)
+        return every if self.share is None else replace(every, share=False)
 
     @property
     def loop(self) -> PositionLoop:
@@ -110,6 +127,47 @@ class Servo(AbstractActuator):
         if loop.speed is not None:
             rows.append(Quantity("servo free speed", "rad/s", loop.speed, positive=True))
         return rows
+
+
+@final
+class Limit(AbstractActuator):
+    """What a servo can give: its torque stays within ±T (1 ∓ q̇ / ω), as of a motor on a given voltage."""
+
+    raw_limit: Float[Array, " n"]
+    raw_speed: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, limit: ArrayLike, speed: ArrayLike, num_joints: int | None = None) -> "Limit":
+        """From T in N·m and ω in rad/s, one for all joints or one for each."""
+        count = num_joints if num_joints is not None else max(jnp.size(limit), jnp.size(speed))
+        return cls(raw_per_joint("limit", limit, count), raw_per_joint("speed", speed, count))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw_limit.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "bounded"
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.LIMIT
+
+    @property
+    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
+        return LEAST + positive(self.raw_limit), LEAST + positive(self.raw_speed)
+
+    def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+        limit, speed = self.bounds
+        return jnp.clip(u, -limit * (1 + qd / speed), limit * (1 - qd / speed))
+
+    def physical(self) -> list[Quantity]:
+        limit, speed = self.bounds
+        return [
+            Quantity("servo torque limit", "N·m", limit, Role.SATURATION, positive=True),
+            Quantity("servo free speed", "rad/s", speed, positive=True),
+        ]
 
 
 @final

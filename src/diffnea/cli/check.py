@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from diffnea import files, identify, report
-from diffnea.actuators import for_robot
+from diffnea.actuators import AbstractActuator, for_robot
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.check import CheckArguments
 from diffnea.cli.check_verdict import verdict
@@ -36,6 +36,7 @@ _NOTHING: dict[str, Any] = {
     **dict.fromkeys(("actuator", "loss", "noise_variance", "effective_samples", "payload")),
     **{key: [] for key in ("notes", "hints", "hint_codes", "combinations", "unknown")},
     **dict.fromkeys(("rank", "structural_rank", "unknowns"), 0),
+    "short_fit": False,
 }
 
 
@@ -79,6 +80,7 @@ class Check(CheckArguments):
         return {
             "actuator": choice.actuator if isinstance(choice.actuator, str) else type(choice.actuator).__name__,
             "loss": choice.loss,
+            "short_fit": _has_servos(choice.actuator),  # of which a robot file says nothing
             "notes": list(map(str, choice.notes)),
             "hints": list(map(str, hinted)),
             "hint_codes": [each.code for each in hinted],
@@ -117,6 +119,10 @@ class Check(CheckArguments):
     def outcome(self, result: dict[str, Any]) -> str:
         """The verdict in one line."""
         return "; ".join(verdict_in_words(result["verdict"])[:2])
+
+
+def _has_servos(actuator: str | AbstractActuator) -> bool:
+    return "servo" in actuator.split("+") if isinstance(actuator, str) else actuator.loop is not None
 
 
 def _around(each: Combination, given: Model) -> Combination:
@@ -162,14 +168,16 @@ def _stopped(contact: LimitContact) -> str:
 
 
 def _problems(found: Diagnosis, recording: Recording) -> list[str]:
-    """What a person should know or change, a sentence each."""
-    said = [str(each) for each in found.saturation]
-    said += [f"{each}; the positions are used instead" for each in found.velocity_lags if abs(each.lag) > _LATE]
+    """What a person should know or change, a sentence each; of goals and positions nothing is differentiated."""
+    said, goals = [], recording.input_kind == "goal"
+    if not goals:
+        said += [str(each) for each in found.saturation]
+        said += [f"{each}; the positions are used instead" for each in found.velocity_lags if abs(each.lag) > _LATE]
     said += [f"{each}; learn it with +delay" for each in found.delays if each.seconds > max(_LATE, 3 * each.std)]
     for moved in found.excitation:
         if moved.moving == 0 or moved.lowest == moved.highest:
             said.append(f"{moved.joint}: it never moves")
-        elif moved.signal_to_noise < _WEAK:
+        elif moved.signal_to_noise < _WEAK and not goals:
             said.append(
                 f"{moved.joint}: accelerations are only {moved.signal_to_noise:.2g} times their noise; "
                 "move it faster, or use the trajectory loss"

@@ -35,17 +35,17 @@ def _determined(result: dict[str, Any], whole: bool) -> list[str]:
     known = count(result["rank"], "combination")
     lines = [f"of {result['unknowns']} numbers to learn, these data determine {known}{more}"]
     lines += [*payload(result["payload"], expected=True), ""] if result["payload"] else []
-    return [*lines, *_expected(result["combinations"], whole), *unknown(result["unknown"], whole)]
+    return [*lines, *_expected(result["combinations"], whole, result["short_fit"]), *unknown(result["unknown"], whole)]
 
 
-def _expected(combinations: Sequence[Combination], whole: bool) -> list[str]:
+def _expected(combinations: Sequence[Combination], whole: bool, short: bool) -> list[str]:
     """What a fit would determine around the numbers of the robot file, and how well; what is known best comes first."""
 
     def cells(each: Combination) -> list[str]:
         half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
         return [number(each["value"]), f"± {number(half)}"]
 
-    head = ["a fit would determine", "in the file", "to expect (95 %)", "unit"]
+    head = ["a fit would determine", "in a short fit" if short else "in the file", "to expect (95 %)", "unit"]
     return quantities(head, sorted(combinations, key=width), cells, whole)
 
 

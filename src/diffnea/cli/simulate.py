@@ -33,7 +33,8 @@ class Simulate(SimulateArguments):
         steps, dt = self._length(driver)
         u = np.zeros((steps, model.num_joints)) if driver is None else driver.u[:steps]
         q0, qd0 = self._start(driver, model)
-        run = rollout(model, q0, qd0, u, dt, self.integrator)
+        gain = None if driver is None or driver.gain is None or model.actuator.loop is None else driver.gain[:steps]
+        run = rollout(model, q0, qd0, u, dt, self.integrator, gain=gain)
         recording = Recording(
             time=np.arange(steps) * dt,
             q=np.asarray(run.q)[:, places(model.robot)],
@@ -42,6 +43,8 @@ class Simulate(SimulateArguments):
             base=_base(model.robot, np.asarray(run.q)),
             joint_names=model.robot.joint_names,
             driven=None if driver is None else driver.driven,
+            input_kind="command" if driver is None else driver.input_kind,
+            gain=gain,
         )
         save_recording(recording, self.out)
         return self._result(recording, driver, run.diverged_at, model)

@@ -57,10 +57,12 @@ class Bounds:
         middle = (self.upper + self.lower) / 2
         return np.stack([middle + self.reach * draw[0], self.velocity * draw[1], self.velocity * draw[2]])
 
-    def excess(self, q, qd, qdd, drive) -> Float[Array, "time four_n"]:
-        """How far beyond each limit, as a share of it; negative within."""
+    def excess(self, q, qd, qdd, drive, goal=None) -> Float[Array, "time four_n"]:
+        """How far beyond each limit, as a share of it; negative within. Goals of servos stay in the joints' range."""
         middle = jnp.asarray((self.upper + self.lower) / 2)
-        parts = ((q - middle[None], self.reach), (qd, self.velocity), (qdd, self.acceleration), (drive, self.effort))
+        place = q - middle[None]
+        place = place if goal is None else jnp.maximum(jnp.abs(place), jnp.abs(goal - middle[None]))
+        parts = ((place, self.reach), (qd, self.velocity), (qdd, self.acceleration), (drive, self.effort))
         return jnp.concatenate([jnp.abs(x) / jnp.asarray(limit)[None] - 1 for x, limit in parts], axis=1)
 
 
@@ -246,7 +248,7 @@ class _Search:
     def excess(self, motion: tuple[Array, Array, Array], torques: Torques) -> Float[Array, "time k"]:
         """How far beyond each limit, as a share of it; those of the joints first."""
         joints = motion if torques.joints is None else torques.joints
-        own = self.limits.excess(*joints, torques.drive)
+        own = self.limits.excess(*joints, torques.drive, torques.goals)
         return own if torques.beyond is None else jnp.concatenate([own, torques.beyond], axis=1)
 
     def score(self, x: np.ndarray) -> float:
@@ -307,9 +309,10 @@ class _Search:
         motion = self.motion(jnp.asarray(x), shapes)
         torques = self.told.torques(*motion)
         q, qd, qdd = (np.asarray(each) for each in (motion if torques.joints is None else torques.joints))
-        drive = np.asarray(torques.drive)
-        time = np.arange(len(q)) / rate
-        return Recording(time=time, q=q, u=drive, qd=qd, qdd=qdd, joint_names=robot.joint_names, name="excitation")
+        sent = np.asarray(torques.drive if torques.goals is None else torques.goals)
+        time, kind = np.arange(len(q)) / rate, "command" if torques.goals is None else "goal"
+        told = {"joint_names": robot.joint_names, "name": "excitation", "input_kind": kind}
+        return Recording(time=time, q=q, u=sent, qd=qd, qdd=qdd, **told)
 
     def _too_weak(self, robot: Robot) -> str:
         motion = self.motion(jnp.zeros((1 + self.coarse.size, len(self.planned.reach))), self.coarse)

@@ -13,12 +13,14 @@ from diffnea.excitation.forecast import linearised_at_start
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Identifiability
 from diffnea.identify.determine.findings import linearised
+from diffnea.identify.options import Options
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.tracks import Track, split
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
+from diffnea.identify.servo.forecast import Planned, planned_forecast, servo_forecast
 from diffnea.recordings import Recording
 from diffnea.robot import Robot
 
@@ -48,6 +50,8 @@ def expectation(
     choice = chosen(robot, recordings, learn, actuator, "torque", seed)
     with double_precision(), np.errstate(all="ignore"):
         free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), known=choice.known)
+        if planned.input_kind == "goal":
+            return _of_goals(robot, free, Planned(planned.u, planned.dt), recordings, seed)
         motion = Track("planned", planned.dt, planned.q, _some(planned.qd), _some(planned.qdd), planned.u, planned.q)
         if not recordings:
             return Expectation(None, analyse(_noisy(_slopes(free, motion), _share(robot, free, motion, noise), seed)))
@@ -57,6 +61,17 @@ def expectation(
         level = np.sqrt([np.mean(now.residuals[now.joint == k] ** 2) for k in range(robot.num_joints)])
         level = level * np.sqrt((now.dt or planned.dt) / planned.dt)  # as much a second, whatever the rate
         return Expectation(analyse(now), analyse(_together(now, _noisy(_slopes(free, motion, weight), level, seed))))
+
+
+def _of_goals(
+    robot: Robot, free: Unknowns, planned: Planned, recordings: Sequence[Recording], seed: int
+) -> Expectation:
+    """By whole motions, as fits of servos compare them: at the file's numbers, or where a short search ends."""
+    if not recordings:
+        return Expectation(None, analyse(planned_forecast(free, planned)[0]))
+    parts = split(recordings, None, robot.joint_names, robot.num_joints, seed)
+    before, after = (servo_forecast(free, parts.fitted, True, Options().servo, each)[0] for each in (None, planned))
+    return Expectation(analyse(before), analyse(after))
 
 
 def _some(values: np.ndarray | None) -> np.ndarray:

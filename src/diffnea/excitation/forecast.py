@@ -10,12 +10,12 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.actuators import AbstractActuator
-from diffnea.excitation.choosing import AUTO, chosen_of
+from diffnea.excitation.choosing import AUTO, are_said, chosen_of, drives_servos
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Combination, Identifiability
 from diffnea.identify.determine.findings import linearised
 from diffnea.identify.notes import note
-from diffnea.identify.options import SolveOptions
+from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.linearised import Linearised
@@ -24,6 +24,7 @@ from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.tracks import Data, Track, split
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
 from diffnea.identify.problem.weighting import scales
+from diffnea.identify.servo.forecast import servo_forecast
 from diffnea.identify.solve.choice import Choice
 from diffnea.identify.solve.file_prior import file_prior
 from diffnea.identify.solve.levenberg_marquardt import minimise
@@ -73,10 +74,15 @@ def foretold(
     """As `forecast`, with what was left to evidence."""
     with double_precision(), np.errstate(all="ignore"):
         parts = split(data, None, robot.joint_names, robot.num_joints, seed)
-        choice = chosen_of(robot, parts, learn, actuator, loss)
+        goals = drives_servos(actuator, parts, are_said(data))
+        choice = chosen_of(robot, parts, learn, actuator, loss, goals)
         choice = replace(choice, notes=(*parts.sampled, *choice.notes))
         some = None if links is None else tuple(links)
         free = unknowns(robot, choice.learn, choice.actuator, jax.random.key(seed), some, known=choice.known)
+        if goals:
+            found, said = servo_forecast(free, parts.fitted, isinstance(choice.actuator, str), Options().servo)
+            # Values are of the short search: a robot file says nothing of its servos.
+            return Foretold(replace(choice, notes=(*choice.notes, *said)), analyse(found))
         # By the linear theory a trajectory tells what its accelerations do.
         compared = "acceleration" if choice.loss == "trajectory" else choice.loss
         rows, theta = _short_fit(free, (*parts.fitted, *parts.test), compared)

@@ -10,16 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffnea import kernels
+from diffnea import dynamics, kernels
 from diffnea.identify.problem.residuals import Form
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.models import Model, inverse
+from diffnea.models import torques as brought
 
 CRITERIA = ("D", "E")
 # Directions with less than this share of the most that random states tell are taken for unknowable.
 _UNKNOWABLE = 1e-9
 # The softened smallest eigenvalue: the mean of λ⁻ᵖ to the power −1/p.
 _SOFTNESS = 4
+# Rounds until friction by load agrees with the torque that overcomes it; each divides what is missing by several.
+LOAD_ROUNDS = 3
 
 
 class Torques(NamedTuple):
@@ -29,6 +32,7 @@ class Torques(NamedTuple):
     drive: Float[Array, "*time n"]
     joints: tuple[Array, Array, Array] | None = None  # q, q̇ and q̈, where other coordinates were planned
     beyond: Float[Array, "time k"] | None = None  # what else must not be above zero
+    goals: Float[Array, "*time n"] | None = None  # under which servos bring it
 
 
 @lru_cache(maxsize=64)
@@ -36,14 +40,18 @@ def _kernel(form: Form) -> Callable[..., Torques]:
     def torques(theta, leaves, q, qd, qdd) -> Torques:
         model = form.model(theta, leaves)
         needed = inverse(model, q, qd, qdd)
-        u = command(model, needed, q, qd)
+        servo = model.actuator.loop is not None
+        u = goal(model, needed, q, qd) if servo else command(model, needed, q, qd)
 
         def balance(theta):
             model = form.model(theta, leaves)
-            return inverse(model, q, qd, qdd) - model.actuator(u, q, qd)
+            given = brought(model, q, qd, u) if servo else model.actuator(u, q, qd)
+            return inverse(model, q, qd, qdd) - given
 
         _, pull = jax.vjp(balance, theta)
         slopes = jax.vmap(lambda unit: pull(unit)[0])(jnp.eye(len(q), dtype=q.dtype))
+        if servo:
+            return Torques(slopes, model.actuator.drive(u, q, qd), goals=u)
         return Torques(slopes, needed - model.actuator(jnp.zeros_like(u), q, qd))
 
     return kernels.compile(torques)
@@ -57,6 +65,20 @@ def command(
     idle, slope = jax.jvp(lambda u: model.actuator(u, q, qd), (nothing,), (jnp.ones_like(q),))
     driven = slope != 0
     return jnp.where(driven, (needed - idle) / jnp.where(driven, slope, jnp.ones_like(slope)), nothing)
+
+
+def goal(model: Model, needed: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
+    """The goal under which a servo brings the needed torque; friction by load follows the torque itself."""
+    loop = model.actuator.loop
+    assert loop is not None
+    rest = model.actuator(q, q, qd) - model.actuator.drive(q, q, qd)
+    motor = bare = needed - rest
+    for _ in range(LOAD_ROUNDS):
+        motor = bare + model.actuator.loaded(motor, -dynamics.bias(model.robot, q, qd), qd) * jnp.sign(qd)
+    driven = loop.stiffness > 0
+    error = (motor + loop.damping * qd) / jnp.where(driven, loop.stiffness, jnp.ones_like(q))
+    slack = jnp.zeros_like(q) if loop.slack is None else loop.slack
+    return jnp.where(driven, q + error + jnp.sign(error) * slack, jnp.zeros_like(q))
 
 
 @dataclass(frozen=True)

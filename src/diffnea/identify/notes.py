@@ -107,6 +107,12 @@ SENTENCES: dict[str, str] = {
     # Servos.
     "chosen-servo": "inputs are position goals, which the joints follow (correlation {alike:.4f} and more): they are "
     "taken for the goals of servos, actuator {actuator}; short searches on some of the motions left {tried}",
+    "told-servo": "inputs are position goals, as the recordings say: actuator {actuator}; short searches on some of "
+    "the motions left {tried}",
+    "servo-gains": "the recordings say what gain their servos were set to ({text}): one factor of all gains is "
+    "learned, and roll-outs are told each recording's",
+    "servo-coasting": "torque is off at times: armature and viscous friction are learned, which show by themselves "
+    "then",
     "servo-table": "the robot touches a plane in {share:.1%} of the samples (most in {where}): joints leave their "
     "goals together. It is in the model, {height:.3f} m over the base; without it the mean error is {without:.2f} "
     "instead of {error:.2f} mrad",
@@ -114,11 +120,12 @@ SENTENCES: dict[str, str] = {
     "is {error:.2f} mrad",
     "servo-centres": "of bodies only the centres of mass are learned, and masses are the file's: goals and positions "
     "show gravity divided by kp, so that kp and friction are as right as the file's masses, and a zero position that "
-    "is off looks like a centre of mass that is; hang a known load on the arm to tell them apart",
+    "is off looks like a centre of mass that is; hang a known load on the arm, or log it as it swings with "
+    "torque off, to tell them apart",
     "servo-rotors": "the robot file has no armature: that of each joint is learned with its servo",
     "servo-ratio": "{subject}: no gravity acts on it in these motions, so that of kp, kd, armature and friction only "
-    "the ratios are known (lag kd/kp {lag:.0f} ms, band F/kp {band:.1f} mrad); a known load, or a faster log of quick "
-    "motions, would tell kp itself",
+    "the ratios are known (lag kd/kp {lag:.0f} ms, band F/kp {band:.1f} mrad); a known load off its axis, or a faster "
+    "log of quick motions, would tell kp itself",
     "servo-lag": "delay and lag are known together better than each alone: {text}; a log of steps at a higher rate "
     "tells them apart",
     # A free base.

@@ -16,7 +16,7 @@ from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.hints import hints
 from diffnea.identify.judge.verdict import ACCEPTED, Verdict, another_robot, judge
 from diffnea.identify.notes import Note, note
-from diffnea.identify.problem.goals import are_goals, followed
+from diffnea.identify.problem.goals import are_goals
 from diffnea.identify.problem.open_scale import refuse_open_scale
 from diffnea.identify.problem.preparation_notes import about_data, still_joints
 from diffnea.identify.problem.tracks import Split, at_instants, spread_of
@@ -24,7 +24,7 @@ from diffnea.identify.problem.unknowns import LEARN, Unknowns, unknowns
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
-from diffnea.identify.servo.choice import choose_servo
+from diffnea.identify.servo.plan import planned
 from diffnea.identify.solve.choice import Choice, choose
 from diffnea.identify.solve.solution import Status
 from diffnea.models import AbstractModel, FeedForward
@@ -79,36 +79,26 @@ class Plan:
         """Whether commands are position goals, of servos that were asked for or that the data show."""
         asked = self.request
         if asked.actuator == "auto":
-            return asked.loss in ("auto", "trajectory") and are_goals(parts.fitted)
+            return asked.loss in ("auto", "trajectory") and (asked.goals or are_goals(parts.fitted))
         if isinstance(asked.actuator, str):
             return "servo" in asked.actuator.split("+")
         return asked.actuator.loop is not None
 
     def _for_goals(self, parts: Split) -> "Plan":
         """The plan of a fit to whole motions from their goals."""
-        asked, said = self.request, ()
+        asked = self.request
         if not parts.timed or asked.loss not in ("auto", "trajectory"):
             raise ValueError("fit: a servo is fitted to trajectories from their goals; give recordings, loss auto")
-        given, actuator = asked.given, asked.actuator
-        if (
-            asked.learn is None
-            and isinstance(given, Robot)
-            and isinstance(actuator, str)
-            and not np.any(given.armature)
-        ):
-            # Gears make rotors the most of what such a joint accelerates, and few files have them.
-            asked = replace(asked, learn=("inertia", "armature", "actuator"))
-            said = (note("servo-rotors"),)
-        plan = replace(self, request=asked)
-        if actuator == "auto":
-            follows, alike = followed(parts.fitted)
-            with stage("choosing parts of servos"):
-                found = choose_servo(plan._unknowns_of, parts.fitted, asked.options.servo)
-            actuator = found.actuator
-            how = {"alike": float(alike[follows].min()), "actuator": actuator, "tried": found.tried}
-            said = (note("chosen-servo", **how), *said)
-        choice = Choice(actuator, "trajectory", asked.learn, said)
-        return replace(self, request=replace(asked, actuator=actuator, loss="trajectory"), choice=choice)
+        assert isinstance(asked.given, Robot)
+        wanted = Choice(asked.actuator, "trajectory", asked.learn, known=asked.known)
+        found = planned(asked.given, parts, wanted, self._with, asked.options.servo)
+        more = {"learn": found.learn, "known": dict(found.known), "actuator": found.actuator, "loss": found.loss}
+        return replace(self, request=replace(asked, **more), choice=found)
+
+    def _with(self, choice: Choice, actuator: str) -> Unknowns:
+        """What is free of a choice, with an actuator."""
+        request = replace(self.request, learn=choice.learn, known=dict(choice.known))
+        return replace(self, request=request)._unknowns_of(actuator)
 
     def _unknowns_of(self, actuator: str | AbstractActuator) -> Unknowns:
         """What is free, with an actuator."""

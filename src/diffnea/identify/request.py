@@ -59,6 +59,11 @@ class Request:
         """Whether inputs are known to be measured, not commanded."""
         return any(getattr(each, "measured", False) for each in as_list(self.data))
 
+    @property
+    def goals(self) -> bool:
+        """Whether the recordings say that their inputs are position goals."""
+        return any(getattr(each, "input_kind", "command") == "goal" for each in as_list(self.data))
+
     def prepared(self) -> Split:
         """The data in the robot's order, differentiated and divided."""
         names = self.given.joint_names if isinstance(self.given, Robot) else None

@@ -11,31 +11,40 @@ from diffnea.recordings.recording import InputKind, RecordingError
 from diffnea.recordings.table import Table, from_arrays
 
 LARGEST = 1 << 28  # bytes, unpacked
-SHORTEST = 16  # samples of a stretch with torque on
 # Present PWM of Dynamixel's XL330, a signed number that logs have as one without sign; full scale.
 WRAP, SIGNED, FULL_SCALE = 65536, 32767, 885
 
 
 def tables(path: Path, input_kind: InputKind) -> list[Table]:
-    """Stretches with torque on and their goals; as commands, the whole log with the motor's voltage."""
-    entries = _entries(path)
+    """Goals, with the gain of the servo, 0 where torque is off; as commands, the motor's voltage."""
+    log = _log(path)
+    entries = log["entries"]
     columns = {name: _column(entries, key) for name, key in (("time", "timestamp"), ("q", "position"))}
     if input_kind == "command":
         return [from_arrays({**columns, "u": _voltage(entries)})]
-    goals = {**columns, "goal": _column(entries, "goal_position")}
+    columns["goal"] = _column(entries, "goal_position")
     on = np.array([bool(entry.get("torque_enable", True)) for entry in entries])
-    cuts = [0, *(np.flatnonzero(np.diff(on)) + 1).tolist(), len(on)]
-    spans = [(a, b) for a, b in zip(cuts[:-1], cuts[1:], strict=True) if on[a] and b - a >= SHORTEST]
-    if not spans:
+    if not on.any():
         raise RecordingError('torque is off all the time; goals tell nothing then: say input = "command" in columns')
-    left = f"{int((~on).sum())} of {len(on)} samples with torque off are left out"
-    notes = () if on.all() else (left,)
-    labels = [None] if len(spans) == 1 else [f"part {k}" for k in range(len(spans))]
-    cut = [{name: values[a:b] for name, values in goals.items()} for a, b in spans]
-    return [from_arrays(part, label=label, notes=notes) for part, label in zip(cut, labels, strict=True)]
+    gain = _gain(log)
+    off = () if on.all() else (f"torque is off in {int((~on).sum())} of {len(on)} samples",)
+    if gain is None and on.all():
+        return [from_arrays(columns)]
+    known = () if gain is None else (f"the servo's gain is {gain:g}, as its firmware counts",)
+    return [from_arrays({**columns, "gain": np.where(on, gain or 1.0, 0.0)}, notes=(*known, *off))]
 
 
-def _entries(path: Path) -> list[dict[str, Any]]:
+def _gain(log: dict[str, Any]) -> float | None:
+    """The header's kp."""
+    gain = log.get("kp")
+    if gain is None:
+        return None
+    if isinstance(gain, bool) or not isinstance(gain, (int, float)) or not 0 < gain < float("inf"):
+        raise RecordingError(f"kp is {str(gain)[:40]!r}; give a number above zero, or leave it out")
+    return float(gain)
+
+
+def _log(path: Path) -> dict[str, Any]:
     with gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb") as stream:
         text = stream.read(LARGEST + 1)
     if len(text) > LARGEST:
@@ -47,7 +56,7 @@ def _entries(path: Path) -> list[dict[str, Any]]:
     entries = log.get("entries") if isinstance(log, dict) else None
     if not isinstance(entries, list) or not entries or not all(isinstance(entry, dict) for entry in entries):
         raise RecordingError('has no "entries", one object a sample; BAM\'s logs have them, and no other JSON is read')
-    return entries
+    return log
 
 
 def _column(entries: list[dict[str, Any]], key: str) -> np.ndarray:

@@ -92,7 +92,7 @@ def lay_out(
     ranges = Ranges(column_map.get("calibration", {}), limits or {})
     for k, joint in enumerate(joints):
         entry = mapped.get(joint, {})
-        for key in (*SIGNALS[:3], source):
+        for key in (*SIGNALS[:3], source, *(("gain",) if kind == "goal" else ())):
             quantity = "goal" if key == source and kind == "goal" else key
             signal = _Reader(table, units, entry, ranges, joint, k).signal(key, quantity)
             if signal is not None:
@@ -242,7 +242,7 @@ def _term(source: Any, key: str, reader: _Reader, where: str, table: Table) -> t
     if abs(sign) != 1 or gear == 0:
         raise RecordingError(f"{where}: sign is {sign:g} and gear {gear:g}; use 1 or −1, and a ratio other than 0")
     factor, offset = reader.si(source.get("unit", reader.unit(key)), key, where)
-    ratio = sign * {"u": gear, "time": 1.0}.get(key, 1 / gear)
+    ratio = 1.0 if key in ("time", "gain") else sign * (gear if key == "u" else 1 / gear)
     return (
         source["column"],
         ratio * scale * factor,

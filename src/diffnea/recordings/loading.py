@@ -71,6 +71,7 @@ def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
     names = recording.joint_names or tuple(f"joint{k}" for k in range(recording.num_joints))
     named = {key: "goal" if key == "u" and recording.input_kind == "goal" else key for key in SIGNALS}
     signals = {named[key]: getattr(recording, key) for key in SIGNALS if getattr(recording, key) is not None}
+    signals |= {} if recording.gain is None else {"gain": recording.gain}
     data = io.BytesIO()
     if path.suffix == ".npz":
         base: dict[str, Any] = base_columns(recording.base)
@@ -78,7 +79,7 @@ def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
     elif path.suffix == ".csv":
         columns = {"time": recording.time}
         for key, values in signals.items():
-            kept = [k for k in range(len(names)) if key not in ("u", "goal") or recording.driven[k]]
+            kept = [k for k in range(len(names)) if key not in ("u", "goal", "gain") or recording.driven[k]]
             columns |= {f"{key}.{names[k]}": values[:, k] for k in kept}
         columns |= base_columns(recording.base)
         table = np.column_stack([column.astype(float) for column in columns.values()])
@@ -194,15 +195,24 @@ def _from_start(signals: Mapping[str, Any], layout: Layout) -> np.ndarray:
 def _stack(layout: Layout, columns: Mapping[str, np.ndarray], count: int) -> dict[str, Any]:
     """Signals as (time, n); derivatives only where every joint has them, inputs zero where nothing drives a joint."""
     stacked: dict[str, Any] = {}
-    for key in SIGNALS:
+    for key in (*SIGNALS, "gain"):
         found = [layout.signals.get((key, joint)) for joint in layout.joints]
         if key in ("qd", "qdd") and any(signal is None for signal in found):
             stacked[key] = None
+        elif key == "gain" and not any(found):
+            stacked[key] = None
+        elif key == "gain" and (bare := _without_gain(layout)):
+            raise RecordingError(f'goals of "{bare[0]}" have no gain, those of others have; give gain.<joint> of all')
         else:
             size = len(columns[layout.goal_columns[0]]) if key == "u" and layout.goal_time else count
             parts = [np.zeros(size) if signal is None else signal.value(columns) for signal in found]
             stacked[key] = np.column_stack(parts) if parts else np.zeros((size, 0))
     return stacked
+
+
+def _without_gain(layout: Layout) -> list[str]:
+    """Joints that have goals and no gain."""
+    return [j for j in layout.joints if ("u", j) in layout.signals and ("gain", j) not in layout.signals]
 
 
 def _repair(

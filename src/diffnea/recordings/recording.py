@@ -26,8 +26,10 @@ class Recording(eqx.Module):
     those whose input is ever other than zero. `notes` says in words what was done to the data on the way, `unwrapped`
     counts the jumps of a whole turn that were taken out of each joint. `measured`: the inputs were measured at each
     sample, and `u` has what acts between two (`as_held`). `input_kind` says what `u` is: "command", a torque or
-    voltage, or "goal", the position that a servo is told to go to, in rad or m. `base`: of a robot with a free base,
-    what was measured of that (`BaseMotion`); `q` and `u` are of its joints alone, and may have no column then.
+    voltage, or "goal", the position that a servo is told to go to, in rad or m. `gain`: of servos, the stiffness that
+    they were set to, in any unit, as a firmware's register counts it; 0 where torque is off. `base`: of a robot with a
+    free base, what was measured of that (`BaseMotion`); `q` and `u` are of its joints alone, and may have no column
+    then.
     """
 
     time: Float[np.ndarray, " time"]
@@ -43,6 +45,7 @@ class Recording(eqx.Module):
     measured: bool = eqx.field(static=True)
     input_kind: InputKind = eqx.field(static=True)
     base: BaseMotion | None
+    gain: Float[np.ndarray, "time n"] | None
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class Recording(eqx.Module):
         measured: bool = False,
         input_kind: str = "command",
         base: BaseMotion | None = None,
+        gain: ArrayLike | Sequence[Any] | None = None,
     ):
         where = f"Recording {name!r}" if name else "Recording"
         self.q = _matrix(q, "q", where, without_joints=base is not None)
@@ -72,6 +76,7 @@ class Recording(eqx.Module):
         self.input_kind = _input_kind(input_kind, self.measured, where)
         self.unwrapped = (0,) * self.num_joints if unwrapped is None else tuple(int(count) for count in unwrapped)
         self.base = _base(base, len(self.q), where)
+        self.gain = _gain(gain, self.q, self.input_kind, where)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -101,7 +106,7 @@ class Recording(eqx.Module):
         return Recording(**{**fields, **changes})
 
     def _arrays(self) -> dict[str, np.ndarray | None]:
-        return {"time": self.time, "q": self.q, "u": self.u, "qd": self.qd, "qdd": self.qdd}
+        return {"time": self.time, "q": self.q, "u": self.u, "qd": self.qd, "qdd": self.qdd, "gain": self.gain}
 
     @property
     def num_joints(self) -> int:
@@ -292,6 +297,27 @@ def _input_kind(kind: Any, measured: bool, where: str) -> InputKind:
     if kind == "goal" and measured:
         raise RecordingError(f"{where}: position goals are commands, not measured; leave measured out")
     return kind
+
+
+def _gain(gain: Any, q: np.ndarray, kind: InputKind, where: str) -> np.ndarray | None:
+    """One number for all, one a joint, or a row a sample."""
+    if gain is None:
+        return None
+    if kind != "goal":
+        raise RecordingError(f'{where}: a gain is of servos, whose inputs are goals; give input_kind "goal" with it')
+    try:
+        spread = np.broadcast_to(_floats(gain, "gain", where), q.shape)
+    except ValueError:
+        found = np.shape(gain)
+        raise RecordingError(
+            f"{where}: gain has shape {found}, q has {q.shape}; give one number, or one a joint"
+        ) from None
+    found = _signals(where, q, False, gain=spread)["gain"]
+    if (found < 0).any() or not (found > 0).any():
+        raise RecordingError(
+            f"{where}: gain is from {found.min():g} to {found.max():g}; give positive numbers, 0 for off"
+        )
+    return found
 
 
 def _names(names: Sequence[str] | None, count: int, where: str) -> tuple[str, ...] | None:

@@ -145,8 +145,13 @@ def _on_clock(pieces: tuple[Recording, ...], clock: Clock, note: str) -> list[Re
         signals = {key: None if (y := getattr(piece, key)) is None else _filled(y, index) for key in SIGNALS[:3]}
         time, notes = start + clock.period * np.arange(len(held)), (*piece.notes, note)
         base = None if piece.base is None else piece.base.resampled(start + clock.period * index, time)
-        found.append(piece.replace(time=time, u=piece.u[held], notes=notes, base=base, **signals))
+        found.append(piece.replace(time=time, **_held(piece, held), notes=notes, base=base, **signals))
     return found
+
+
+def _held(piece: Recording, rows: Int[np.ndarray, " time"]) -> dict[str, np.ndarray | None]:
+    """Inputs and gains, which stay until the next."""
+    return {"u": piece.u[rows], "gain": None if piece.gain is None else piece.gain[rows]}
 
 
 def _filled(values: Float[np.ndarray, "time n"], index: Int[np.ndarray, " time"]) -> Float[np.ndarray, "all n"]:
@@ -169,7 +174,7 @@ def _resample(piece: Recording, dt: float, note: str) -> Recording:
     held = np.clip(np.searchsorted(piece.time, time + 1e-6 * dt, side="right") - 1, 0, len(piece) - 1)
     signals = {key: None if (y := getattr(piece, key)) is None else _spline(piece.time, y, time) for key in SIGNALS[:3]}
     base = None if piece.base is None else piece.base.resampled(piece.time, time)
-    return piece.replace(time=time, u=piece.u[held], notes=(*piece.notes, note), base=base, **signals)
+    return piece.replace(time=time, **_held(piece, held), notes=(*piece.notes, note), base=base, **signals)
 
 
 def _spline(

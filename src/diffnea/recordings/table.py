@@ -14,8 +14,8 @@ from diffnea import files
 from diffnea.recordings.recording import SIGNALS, RecordingError
 from diffnea.text import one_line
 
-# Signals of a joint by the names that columns have: goals are inputs of another kind.
-NAMED = (*SIGNALS, "goal")
+# Signals of a joint by the names that columns have: goals are inputs of another kind, gains those of their servos.
+NAMED = (*SIGNALS, "goal", "gain")
 
 
 @dataclass(frozen=True)

@@ -143,6 +143,35 @@ def bars(rows: Sequence[Row], x_label: str, title: str, width: float = 360.0) ->
     return _svg(width, bottom + 40, title, parts)
 
 
+@dataclass(frozen=True)
+class Cells:
+    """Values over two quantities: rows from the lowest of the second up; their ranges, and the values' unit."""
+
+    values: np.ndarray
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    unit: str
+
+
+def cells(told: Cells, x_label: str, y_label: str, title: str, width: float = 360.0, height: float = 150.0) -> str:
+    """A map: the darker a cell, the larger its value; the pointer is told it."""
+    rows, columns = told.values.shape
+    across, up = _Scale(*told.x_range, MARGIN, width - 8), _Scale(*told.y_range, 8.0 + height, 8.0)
+    wide, high = (across.end - across.start) / columns, height / rows
+    most = float(np.max(np.abs(told.values), initial=0.0)) or 1.0
+    parts = []
+    for i, row in enumerate(told.values):
+        for k, value in enumerate(row):
+            x, y = across.start + k * wide, up.start - (i + 1) * high
+            box = f'<rect class="cell" x="{x:.1f}" y="{y:.1f}" width="{wide + 0.3:.1f}" height="{high + 0.3:.1f}"'
+            shade = f' fill-opacity="{0.08 + 0.92 * abs(float(value)) / most:.2f}"'
+            parts.append(f"{box}{shade}><title>{_minus(f'{float(value):.3g}')} {escape(told.unit)}</title></rect>")
+    box = f'<rect class="box" x="{across.start}" y="8" width="{across.end - across.start}" height="{height}"/>'
+    ticks = [f'<text class="tick end" x="{MARGIN - 4}" y="{y + 4.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
+    name = f'<text class="axis" transform="translate(12 {8 + height / 2}) rotate(-90)">{escape(y_label)}</text>'
+    return _svg(width, height + 48, title, [*parts, box, *ticks, name, _x_axis(across, 8.0 + height, x_label)])
+
+
 class _Scale:
     """Numbers to pixels, linear or logarithmic, and the ticks between."""
 

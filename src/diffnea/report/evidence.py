@@ -11,7 +11,16 @@ from jaxtyping import Array, Float
 from diffnea.batches import batched
 from diffnea.identify import Fit
 from diffnea.identify.judge.held_out import HeldOut
-from diffnea.identify.judge.windows import HORIZONS, Windows, predict, window_errors, windows, without_delay
+from diffnea.identify.judge.windows import (
+    HORIZONS,
+    Windows,
+    accelerations,
+    at_gains,
+    predict,
+    window_errors,
+    windows,
+    without_delay,
+)
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model, inverse
 
@@ -112,8 +121,14 @@ def _said(model: Any, tracks: Sequence[Track]) -> tuple[np.ndarray, Torques | No
     prompt, late = without_delay(model)
     q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
     u = np.concatenate([track.acting(late) for track in tracks])
-    torques = batched(_torques, prompt, q=q, qd=qd, qdd=qdd, u=u) if isinstance(prompt, Model) else None
-    return np.asarray(prompt(q, qd, u)), torques
+    if not isinstance(prompt, Model):
+        return np.asarray(prompt(q, qd, u)), None
+    torques = Torques(*(np.empty_like(q) for _ in Torques._fields))
+    for each, rows in at_gains(prompt, tracks):
+        found = batched(_torques, each, q=q[rows], qd=qd[rows], qdd=qdd[rows], u=u[rows])
+        for whole, some in zip(torques, found, strict=True):
+            whole[rows] = some
+    return accelerations(model, tracks), torques
 
 
 def _torques(

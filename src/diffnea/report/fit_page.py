@@ -14,7 +14,7 @@ from diffnea.identify.io.store import robot_files, versions
 from diffnea.identify.precision import double_precision
 from diffnea.identify.solve.solution import Status
 from diffnea.models import Model
-from diffnea.report import advice, fit_figures
+from diffnea.report import advice, fit_figures, servo_figures
 from diffnea.report.evidence import Evidence, evidence
 from diffnea.report.fit_figures import Joints
 from diffnea.report.html import environment, styles
@@ -24,7 +24,7 @@ from diffnea.text import count, few, listed, number, radians
 
 PAGE = "report.html"
 FEW_JOINTS = 3  # of more, a sentence gives the range
-_EMPTY = ("horizons", "rollouts", "motion", "friction", "spectra", "velocity", "position")
+_EMPTY = ("horizons", "rollouts", "motion", "friction", "spectra", "velocity", "position", "goals", "loads")
 MARKS = {"accepted": "yes", "no better than the start": "partly", "failed": "no"}
 
 
@@ -98,6 +98,8 @@ def _figures(found: Fit, seen: Evidence, joints: Joints) -> dict[str, list[fit_f
         "spectra": list(fit_figures.spectra(seen, joints, physical)),
         "velocity": list(fit_figures.leftovers(seen, joints, physical, "velocity")),
         "position": list(fit_figures.leftovers(seen, joints, physical, "position")),
+        "goals": list(servo_figures.followed(found, seen, joints)),
+        "loads": list(servo_figures.friction_maps(found, seen, joints)),
     }
 
 

@@ -87,7 +87,8 @@ def _predicted(model: Any, track: Track, steps: int, like: Windows) -> Float[np.
         rows = np.array(some + some[:1] * (batch - len(some)))
         times = rows[:, None] + np.arange(length)
         states = longer.q[rows], longer.qd[rows], longer.u[times], longer.measured[times]
-        cut = Windows(*states, like.dt, tuple((0, int(row)) for row in rows), like.spread)
+        gain = None if longer.gain is None else longer.gain[times]
+        cut = Windows(*states, like.dt, tuple((0, int(row)) for row in rows), like.spread, gain=gain)
         parts.append(predict(model, [longer], cut)[0][: len(some), :steps])
     return np.concatenate([row for part in parts for row in part])[:count]
 

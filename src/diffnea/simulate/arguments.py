@@ -28,9 +28,10 @@ class Arguments(NamedTuple):
     law: Callable[..., Any] | None
     dt: Float[Array, ""]
     steps: int
+    gain: Float[Array, "*#batch time joints"] | None = None
 
 
-def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps) -> Arguments:
+def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps, gain=None) -> Arguments:
     """The arguments of `rollout`, or one line on what is wrong with them."""
     if integrator not in INTEGRATORS:
         raise ValueError(f'rollout: integrator is "{integrator}"; use {" or ".join(INTEGRATORS)}')
@@ -38,22 +39,34 @@ def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps) -> Argument
         raise TypeError(f"rollout: got a {type(model).__name__}; give a model, as Model(robot) or fit.model")
     law = u if callable(u) else None
     given = {"q0": q0, "qd0": qd0} | ({} if law is not None or u is None else {"u": u})
+    if gain is not None:
+        _check_gain(model, given, integrator)
+        given["u"], given["gain"] = jnp.broadcast_arrays(numbers("rollout: u", u), numbers("rollout: gain", gain))
     arrays = {name: numbers(f"rollout: {name}", value) for name, value in given.items()}
     dtype = np.result_type(*(array.dtype for array in arrays.values()))
     dtype = dtype if jnp.issubdtype(dtype, jnp.floating) else jnp.asarray(0.0).dtype
     arrays = {name: array.astype(dtype) for name, array in arrays.items()}
     lengths = {"q0": model.num_positions, "qd0": model.num_velocities, "u": model.num_joints}
+    lengths["gain"] = lengths["u"]
     for name, array in arrays.items():
         _check_array(name, array, lengths[name])
     if not isinstance(arrays["q0"], Tracer):
         _check_quaternions(model, arrays["q0"])
         _check_loops(model, arrays["q0"])
-    _check_batches({name: array.shape[: -2 if name == "u" else -1] for name, array in arrays.items()})
+    _check_batches({name: array.shape[: -2 if name in ("u", "gain") else -1] for name, array in arrays.items()})
     count = _count(arrays.get("u"), steps)
     arrays.setdefault("u", jnp.zeros((count, model.num_joints), dtype))
     if law is not None:
         _check_law(law, lengths, dtype)
-    return Arguments(arrays["q0"], arrays["qd0"], None if law else arrays["u"], law, _time_step(dt, dtype), count)
+    start, commands = (arrays["q0"], arrays["qd0"]), None if law else arrays["u"]
+    return Arguments(*start, commands, law, _time_step(dt, dtype), count, arrays.get("gain"))
+
+
+def _check_gain(model: AbstractModel, given: dict[str, Any], integrator: str) -> None:
+    if "u" not in given or integrator == "rk4":
+        raise ValueError("rollout: a gain goes with recorded goals and integrator auto; leave it out, or give these")
+    if not isinstance(model, Model) or model.actuator.loop is None:
+        raise ValueError("rollout: a gain is of servos, and the model has none; leave it out")
 
 
 def _check_quaternions(model: AbstractModel, q0: Array) -> None:
@@ -72,7 +85,7 @@ def _check_loops(model: AbstractModel, q0: Array) -> None:
 
 
 def _check_array(name: str, array: Array, length: int) -> None:
-    least, axes = (2, f"(…, time, {length})") if name == "u" else (1, f"(…, {length})")
+    least, axes = (2, f"(…, time, {length})") if name in ("u", "gain") else (1, f"(…, {length})")
     if array.ndim < least or array.shape[-1] != length:
         raise ValueError(f"rollout: {name} has shape {array.shape}; it must be {axes}, one column a joint")
     if isinstance(array, Tracer):

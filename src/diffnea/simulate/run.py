@@ -19,6 +19,7 @@ from diffnea.simulate.arguments import Arguments, checked
 from diffnea.simulate.classical import rk4_step
 from diffnea.simulate.delay import arrivals, delayed, led, weights
 from diffnea.simulate.safe import safe_step
+from diffnea.simulate.servo import with_gains
 
 
 class Rollout(eqx.Module):
@@ -44,15 +45,18 @@ def rollout(
     dt: Real[ArrayLike, ""],
     integrator: Literal["auto", "rk4"] = "auto",
     steps: int | None = None,
+    gain: Real[ArrayLike, "*#gain"] | Rows | None = None,
 ) -> Rollout:
     """Simulate from `q0`, `qd0` in steps of `dt` seconds; there are as many states as commands, the start included.
 
     `u` holds recorded commands, row k from `time[k]` to `time[k + 1]`; or it is a law `(t, q, qd) -> u` for one sample,
     asked once a step; or None. A law and None need `steps`, the number of states. "auto" keeps the model's energy from
     rising by itself (docs/energy.md) where the model is conserving or bounded, and is Runge-Kutta's method elsewhere;
-    "rk4" is that method always. Leading axes are batch axes. Differentiable in the model, the start and the commands.
+    "rk4" is that method always. `gain`: what the firmware of servos is set to, as the recordings that were fitted count
+    it (`Recording.gain`), one number, one a joint, or like `u`; 0 where torque is off; None: their usual one. Leading
+    axes are batch axes. Differentiable in the model, the start and the commands.
     """
-    given = checked(model, q0, qd0, u, dt, integrator, steps)
+    given = checked(model, q0, qd0, u, dt, integrator, steps, gain)
     if given.law is not None and isinstance(model, Model) and model.actuator.lead is not None:
         raise ValueError("rollout: goals that are led ahead must be recorded ones; a law has no next goal to look at")
     step = safe_step if integrator == "auto" and model.energy_class != "unbounded" else rk4_step
@@ -117,13 +121,13 @@ def _course(step: loop.Step, model: AbstractModel, given: Arguments) -> loop.Cou
         given.steps,
         leaves,
         numbers,
-        (given.q0, given.qd0, given.u, given.dt),
+        (given.q0, given.qd0, given.u, given.gain, given.dt),
     )
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
 def _run(step, skeleton, known, law, steps: int, leaves, numbers, arrays) -> loop.Course:
-    q0, qd0, u, dt = arrays
+    q0, qd0, u, gain, dt = arrays
     dtype = q0.dtype
     leaves, numbers = jax.tree.map(lambda leaf: _cast(leaf, dtype), (leaves, numbers))
     model = jax.tree.unflatten(skeleton, leaves)
@@ -133,9 +137,14 @@ def _run(step, skeleton, known, law, steps: int, leaves, numbers, arrays) -> loo
     if u is None:
         course = jax.vmap(_with_law(step, known, model, _law_maker(*law), numbers, steps, dt))(q0, qd0)
     else:
-        shared = u.ndim == 2
-        rows = u if shared else jnp.broadcast_to(u, (*batch, steps, u.shape[-1])).reshape(count, steps, -1)
-        course = jax.vmap(_with_record(step, known, model, dt), (0, 0, None if shared else 0))(q0, qd0, rows)
+        shared = None if u.ndim == 2 else 0
+        rows, set_to = (
+            x
+            if x is None or shared is None
+            else jnp.broadcast_to(x, (*batch, steps, x.shape[-1])).reshape(count, steps, -1)
+            for x in (u, gain)
+        )
+        course = jax.vmap(_with_record(step, known, model, dt), (0, 0, shared, shared))(q0, qd0, rows, set_to)
     return jax.tree.map(lambda x: x.reshape(*batch, *x.shape[1:]), course)
 
 
@@ -157,9 +166,10 @@ def _with_record(step, known, model, dt):
     shares = _arrivals(step, model)
     lead = model.actuator.lead if isinstance(model, Model) else None
 
-    def each(q0, qd0, u):
+    def each(q0, qd0, u, gain):
         acting = u if shares is None else delayed(u, shares)
-        q, qd, sound = course(model, q0, qd0, acting if lead is None else led(acting, lead, dt), dt)
+        acting = acting if lead is None else led(acting, lead, dt)
+        q, qd, sound = course(model, q0, qd0, acting if gain is None else with_gains(acting, gain), dt)
         return loop.Course(q, qd, u, sound)
 
     return each

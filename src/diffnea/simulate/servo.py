@@ -13,6 +13,7 @@ the less joints feel of each other.
 
 from itertools import pairwise
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -34,14 +35,23 @@ def servo_step(
     """The state a time `dt` later under a goal that is held, of a bounded model with a position loop.
 
     Its energy, with what is stored between goal and position, does not rise. `u` may have two goals of each joint: that
-    of the sample's end and, after these, that of its beginning, held until the rest of the model's delay is over.
+    of the sample's end and, after these, that of its beginning, held until the rest of the model's delay is over. And
+    it may have the gain that each servo is set to, after two goals.
     """
     n = len(q)
+    if len(u) == 3 * n:
+        model, u = eqx.tree_at(lambda m: m.actuator, model, model.actuator.at_gain(u[2 * n :])), u[: 2 * n]
     goals = _goals(model, u, n)
     before = Level(*held_energies(model, q, qd, goals[0]))
     new_q, new_qd, work = _inner_steps(model, q, qd, goals, dt)
     after = Level(*held_energies(model, new_q, new_qd, goals[-1]))
     return settle(model, (q, before), (new_q, new_qd, after), work, conserve=False)
+
+
+def with_gains(acting: Float[Array, "time arriving"], gain: Float[Array, "time n"]) -> Float[Array, "time wide"]:
+    """Goals as `servo_step` takes them together with gains."""
+    twice = acting if acting.shape[1] == 2 * gain.shape[1] else jnp.tile(acting, (1, 2))
+    return jnp.concatenate([twice, gain], axis=1)
 
 
 def _goals(model, u, n: int):

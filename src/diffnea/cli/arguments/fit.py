@@ -41,7 +41,7 @@ class FitArguments:
     actuator: str = AUTO
     """auto chooses by evidence on the training data, and says what. Or parts joined by +: ideal viscous coulomb
     stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain coupling differential ripple; for
-    logs of position goals servo play load lead."""
+    logs of position goals servo play load lead limit."""
     set: Settings = ()
     """Coefficients of the actuator that are known, as delay=2 torque_constant=0.042; one number, or one a joint with
     commas."""

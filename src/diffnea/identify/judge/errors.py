@@ -12,11 +12,11 @@ from diffnea.identify.judge.torque_rows import TOGETHER, TorqueRows, window_mean
 from diffnea.identify.judge.windows import (
     Prediction,
     Windows,
+    accelerations,
     at_constant_velocity,
     guessed,
     predicted,
     standing,
-    without_delay,
 )
 from diffnea.identify.options import JudgeOptions
 from diffnea.identify.problem.tracks import Track
@@ -99,15 +99,14 @@ def of_torques(fit: TorqueRows, start: TorqueRows) -> Errors:
 
 def of_accelerations(model: AbstractModel, start: AbstractModel, tracks: Sequence[Track]) -> Errors:
     """The same of accelerations, in standard deviations; of neighbours, or of samples in the order given."""
-    q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
+    qdd = np.concatenate([track.qdd for track in tracks])
     spread = qdd.std(0)
     segment = np.repeat(np.arange(len(tracks)), list(map(len, tracks)))
     window = np.concatenate([np.arange(len(track)) // TOGETHER for track in tracks])
     window = np.unique(np.stack([segment, window]), axis=1, return_inverse=True)[1].ravel()
     sides = []
-    for prompt, late in (without_delay(model), without_delay(start)):
-        u = np.concatenate([track.acting(late) for track in tracks])
-        wrong = (np.asarray(prompt(q, qd, u)) - qdd) / np.where(spread > 0, spread, 1.0)
+    for each in (model, start):
+        wrong = (accelerations(each, tracks) - qdd) / np.where(spread > 0, spread, 1.0)
         sides.append(_gathered(wrong, window))
     first = np.unique(window, return_index=True)[1]
     return Errors(sides[0], sides[1], None, segment[first], window[first].astype(float))

@@ -49,15 +49,18 @@ def to_arrays(kept: HeldOut) -> tuple[list[Json], dict[str, np.ndarray]]:
     rows = [{"name": track.name, "dt": track.dt, "held": track.held} for track in kept.tracks]
     ranges = {key: getattr(kept, key) for key in ("spread", "lowest", "highest", "fastest")}
     signals = {f"{key}_{k}": getattr(track, key) for k, track in enumerate(kept.tracks) for key in SIGNALS}
+    signals |= {f"gain_{k}": track.gain for k, track in enumerate(kept.tracks) if track.gain is not None}
     return rows, ranges | signals
 
 
 def from_arrays(start: AbstractModel, rows: Sequence[Json], arrays: dict[str, np.ndarray]) -> HeldOut:
     """What `to_arrays` took apart."""
-    tracks = [_track(row, [arrays[f"{key}_{k}"] for key in SIGNALS]) for k, row in enumerate(rows)]
+    tracks = [
+        _track(row, [arrays[f"{key}_{k}"] for key in SIGNALS], arrays.get(f"gain_{k}")) for k, row in enumerate(rows)
+    ]
     return HeldOut(start, tuple(tracks), *(arrays[key] for key in ("spread", "lowest", "highest", "fastest")))
 
 
-def _track(row: Json, signals: list[np.ndarray]) -> Track:
+def _track(row: Json, signals: list[np.ndarray], gain: np.ndarray | None) -> Track:
     q, qd, qdd, u, measured = signals
-    return Track(row["name"], row["dt"], q, qd, qdd, u, measured, held=row.get("held", False))
+    return Track(row["name"], row["dt"], q, qd, qdd, u, measured, held=row.get("held", False), gain=gain)

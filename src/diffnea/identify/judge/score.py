@@ -12,11 +12,11 @@ from diffnea.identify.judge.windows import (
     HORIZONS,
     Prediction,
     Windows,
+    accelerations,
     at_constant_velocity,
     guessed,
     predicted,
     standing,
-    without_delay,
 )
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import AbstractModel, Model
@@ -77,11 +77,9 @@ def standing_still(cut: Windows | None) -> Score | None:
 
 def acceleration_nmse(model: AbstractModel, tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
     """Mean squared error of accelerations by their variance, joint by joint."""
-    prompt, late = without_delay(model)
-    q, qd, qdd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd", "qdd"))
-    u = np.concatenate([track.acting(late) for track in tracks])
+    qdd = np.concatenate([track.qdd for track in tracks])
     variance = np.var(qdd, axis=0)
-    error = np.mean(np.square(np.asarray(prompt(q, qd, u)) - qdd), axis=0)
+    error = np.mean(np.square(accelerations(model, tracks) - qdd), axis=0)
     return error / np.where(variance > 0, variance, 1.0)
 
 

@@ -33,6 +33,7 @@ class Windows:
     places: tuple[tuple[int, int], ...]  # track and sample at which each begins
     spread: Float[np.ndarray, " n"]  # standard deviation of each joint's position
     others: tuple["Windows", ...] = ()  # of recordings at other rates
+    gain: Float[np.ndarray, "window time n"] | None = None  # of servos, where their logs say
 
     @property
     def rates(self) -> tuple["Windows", ...]:
@@ -42,6 +43,7 @@ class Windows:
     def take(self, chosen: Int[np.ndarray, " some"]) -> "Windows":
         """Some of the windows of this rate."""
         arrays = {key: getattr(self, key)[chosen] for key in ("q0", "qd0", "u", "measured")}
+        arrays |= {} if self.gain is None else {"gain": self.gain[chosen]}
         return replace(self, **arrays, places=tuple(self.places[k] for k in chosen), others=())
 
     @property
@@ -108,7 +110,8 @@ def _cut(
         return np.stack([getattr(tracks[k], key)[start : start + length] for k, start in places])
 
     first = part("q", 1)[:, 0], part("qd", 1)[:, 0]
-    return Windows(*first, part("u", steps), part("measured", steps), dt, tuple(places), spread)
+    gain = None if tracks[0].gain is None else part("gain", steps)
+    return Windows(*first, part("u", steps), part("measured", steps), dt, tuple(places), spread, gain=gain)
 
 
 # Predictions -----------------------------------------------------------------------------------------------------
@@ -187,9 +190,37 @@ def predict(model: AbstractModel, tracks: Sequence[Track], cut: Windows) -> tupl
     if late is not None:
         arrived = [track.arrived(late) for track in tracks]
         commands = np.stack([arrived[k][start : start + cut.u.shape[1]] for k, start in cut.places])
-    run = rollout(prompt, cut.q0, cut.qd0, commands, cut.dt)
+    # The start of a fit by another actuator than a servo has no gain to set.
+    gain = cut.gain if isinstance(prompt, Model) and prompt.actuator.loop is not None else None
+    run = rollout(prompt, cut.q0, cut.qd0, commands, cut.dt, gain=gain)
     finite = np.ones(len(cut.q0), bool) if run.diverged_at is None else np.isinf(np.asarray(run.diverged_at))
     return np.asarray(run.q), finite
+
+
+def accelerations(model: AbstractModel, tracks: Sequence[Track]) -> Float[np.ndarray, "sample n"]:
+    """What a model makes of all measured states, with commands as they arrive and servos at their gains."""
+    prompt, late = without_delay(model)
+    q, qd = (np.concatenate([getattr(track, key) for track in tracks]) for key in ("q", "qd"))
+    u = np.concatenate([track.acting(late) for track in tracks])
+    found = np.empty_like(q)
+    for each, rows in at_gains(prompt, tracks):
+        found[rows] = each(q[rows], qd[rows], u[rows])
+    return found
+
+
+def at_gains(
+    model: AbstractModel, tracks: Sequence[Track]
+) -> list[tuple[AbstractModel, Int[np.ndarray, " some"] | slice]]:
+    """The model at each gain that the tracks have, and the samples of all of them with that gain."""
+    if tracks[0].gain is None or not isinstance(model, Model) or model.actuator.loop is None:
+        return [(model, slice(None))]
+    gain = np.concatenate([track.gain for track in tracks if track.gain is not None])
+    each, which = np.unique(gain, axis=0, return_inverse=True)
+    which = which.ravel()
+    return [
+        (Model(model.robot, model.actuator.at_gain(one), model.contact), np.flatnonzero(which == k))
+        for k, one in enumerate(each)
+    ]
 
 
 def without_delay(model: AbstractModel) -> tuple[AbstractModel, tuple[Array, int] | None]:

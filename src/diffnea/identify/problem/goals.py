@@ -1,4 +1,4 @@
-"""Whether inputs are position goals: they say so, or positions follow them."""
+"""Whether inputs are position goals: positions follow them."""
 
 from collections.abc import Sequence
 

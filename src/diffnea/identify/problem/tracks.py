@@ -39,6 +39,8 @@ class Track:
     far: Bool[np.ndarray, "time n"] | None = None  # so far from them that no filter reaches there
     crowded: Bool[np.ndarray, " n"] | None = None  # joints that turn back so often that rows near reversals had to stay
     before: tuple[np.ndarray, np.ndarray] | None = None  # positions and commands ahead, where derivatives are not known
+    gain: Float[np.ndarray, "time n"] | None = None  # of servos, as their log counts; 0 where torque is off
+    gain_before: Float[np.ndarray, "ahead n"] | None = None  # the same ahead
 
     def __len__(self) -> int:
         return len(self.q)
@@ -47,16 +49,23 @@ class Track:
         """Some of its samples."""
         arrays = {key: getattr(self, key)[rows] for key in ("q", "qd", "qdd", "u", "measured")}
         little = None if self.terms is None else self.terms.take(rows)
-        some = {key: getattr(self, key) for key in ("way", "clear", "own", "far")}
+        some = {key: getattr(self, key) for key in ("way", "clear", "own", "far", "gain")}
         arrays |= {key: array[rows] for key, array in some.items() if array is not None}
-        before = self.before if isinstance(rows, slice) and not rows.start else None
-        return replace(self, **arrays, terms=little, before=before)
+        ahead = isinstance(rows, slice) and not rows.start
+        before, set_to = (self.before, self.gain_before) if ahead else (None, None)
+        return replace(self, **arrays, terms=little, before=before, gain_before=set_to)
 
     def from_start(self) -> tuple[Float[np.ndarray, "time n"], Float[np.ndarray, "time n"]]:
         """Positions as they were read and commands, from where the recording began."""
         if self.before is None:
             return self.measured, self.u
         return np.concatenate([self.before[0], self.measured]), np.concatenate([self.before[1], self.u])
+
+    def gains_from_start(self) -> Float[np.ndarray, "time n"] | None:
+        """The gains of the same samples as `from_start`."""
+        if self.gain is None or self.gain_before is None:
+            return self.gain
+        return np.concatenate([self.gain_before, self.gain])
 
     def arrived(self, late: tuple[Array, int] | None) -> Float[np.ndarray, "time n"]:
         """Its commands as they arrive: late by so many samples of at most so many, or at once."""
@@ -129,6 +138,7 @@ def split(
             raise RecordingError("fit: test and training data differ in kind; give recordings, or Samples, for both")
     train, validation = _divide(fitted, options.validation, seed + 1)
     parts = tuple(train), tuple(validation), tuple(fitted), tuple(kept)
+    _check_gains([*fitted, *kept])
     return Split(*parts, tuple(dict.fromkeys([*shorter, *notes])), words, sampled=tuple(shorter))
 
 
@@ -198,8 +208,17 @@ def _track(name: str, piece: Recording) -> tuple[Track, tuple[str, ...]]:
     others = np.asarray(piece.u, np.float64), np.asarray(piece.q, np.float64)
     ahead = int(np.searchsorted(given.time, piece.time[0] - 1e-9))
     before = (np.asarray(given.q[:ahead], np.float64), np.asarray(given.u[:ahead], np.float64)) if ahead else None
-    track = Track(name, piece.dt, *states, *others, noise, little, held=little is not None, before=before)
+    set_to = None if given.gain is None or not ahead else np.asarray(given.gain[:ahead], np.float64)
+    gains = {"gain": None if piece.gain is None else np.asarray(piece.gain, np.float64), "gain_before": set_to}
+    track = Track(name, piece.dt, *states, *others, noise, little, held=little is not None, before=before, **gains)
     return track, (*piece.notes, *said)
+
+
+def _check_gains(tracks: list[Track]) -> None:
+    """Gains of some recordings say nothing of the others."""
+    without = [track.name for track in tracks if track.gain is None]
+    if without and len(without) < len(tracks):
+        raise RecordingError(f"fit: {without[0]} has no gain, and other recordings have; give that of all, or of none")
 
 
 def _keep_back(tracks: list[Track], seed: int, options: ProblemOptions) -> tuple[list[Track], list[Track], str]:

@@ -18,7 +18,7 @@ from diffnea.models import FeedForward, Model
 from diffnea.robot import Robot, nameless
 
 # Of what is known, what an actuator is made with: how motors turn with the joints, and how often.
-SIZES = ("reduction", "coupled")
+SIZES = ("reduction", "coupled", "reference")
 LEARN = ("inertia", "kinematics", "armature", "calibration", "actuator")
 
 

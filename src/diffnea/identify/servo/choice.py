@@ -15,8 +15,10 @@ from diffnea.identify.servo.rough import posed, roughly
 # What servos have at least, and what some have besides: goals of another zero, loops that follow the goal's velocity,
 # motors that drive two joints together.
 PLAIN, MORE = "servo+coulomb+load+delay", ("constant", "lead", "differential")
-# More must lower the error to this share of what it was.
-BETTER = 0.85
+# What shows where gains are known: the most torque, which high gains reach; friction that differs at rest.
+AT_GAINS = "servo+stribeck+load+limit+delay"
+# More must lower the error to this share of what it was; what shows at known gains, which each motor has, to that.
+BETTER, BETTER_AT_GAINS = 0.85, 0.95
 # Samples that are enough to choose by.
 ROWS = 20_000
 
@@ -31,19 +33,21 @@ class ServoChoice:
 
 def choose_servo(unknowns_of: Callable[[str], Unknowns], tracks: Sequence[Track], options: ServoOptions) -> ServoChoice:
     """The plain actuator, or the one with more where that explains much more."""
-    some, dt = _some(tracks), float(tracks[0].dt or 1.0)
+    some, dt = some_motions(tracks), float(tracks[0].dt or 1.0)
     more = MORE if tracks[0].q.shape[1] > 1 else MORE[:-1]
     errors = {}
-    for name in (PLAIN, "+".join((PLAIN, *more))):
+    shares = {PLAIN: 1.0, "+".join((PLAIN, *more)): BETTER}
+    if tracks[0].gain is not None:
+        shares |= {AT_GAINS: BETTER_AT_GAINS, f"{AT_GAINS}+{more[0]}": BETTER_AT_GAINS**2}
+    for name in shares:
         freed = posed(unknowns_of(name), some, from_name=True)
         data = lanes(some, freed.tree[1].most_delay)
         errors[name] = float(roughly(Objective(data, freed), options.rough, dt).rms.mean())
-    plain, full = errors
-    best = full if errors[full] < BETTER * errors[plain] else plain
+    best = min(errors, key=lambda name: errors[name] / shares[name])
     return ServoChoice(best, ", ".join(f"{name} {1e3 * error:.1f} mrad" for name, error in errors.items()))
 
 
-def _some(tracks: Sequence[Track]) -> list[Track]:
+def some_motions(tracks: Sequence[Track]) -> list[Track]:
     """Whole motions from all over the recordings, as many as are enough; of a single long one its beginning."""
     sizes = np.array([len(track) for track in tracks])
     count = int(np.clip(ROWS / sizes.mean(), 1, len(tracks)))

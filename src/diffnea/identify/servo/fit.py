@@ -47,7 +47,7 @@ def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptio
     rough = roughly(Objective(data, freed), options.rough, float(tracks[0].dt or 1.0))
     chosen, found, without = _with_table(data, freed, rough, tracks, options)
     model = chosen.model(jnp.asarray(found.theta))
-    own, theta = _own(free, chosen, found.theta)
+    own, theta = own_unknowns(free, chosen, found.theta)
     notes = [note("servo-loss", error=1e3 * float(found.rms.mean()))]
     notes += [] if model.contact is None else [_touching(model, tracks, found, without)]
     return ServoFit(
@@ -56,8 +56,8 @@ def fit_servo(free: Unknowns, parts: Split, from_name: bool, options: ServoOptio
         loss=found.loss,
         history=(*rough.history, *found.history),
         converged=found.converged,
-        notes=(*notes, *_known(model, tracks, free)),
-        linearised=partial(_linearised, data, chosen, found, own, theta, tracks),
+        notes=(*notes, *known_together(model, tracks, free)),
+        linearised=partial(linearised_motions, data, chosen, found, own, theta, tracks),
     )
 
 
@@ -85,7 +85,7 @@ def _with_table(
     return chosen, found, without.loss
 
 
-def _own(free: Unknowns, freed: Freedom, theta: Float[np.ndarray, " p"]) -> tuple[Unknowns, np.ndarray]:
+def own_unknowns(free: Unknowns, freed: Freedom, theta: Float[np.ndarray, " p"]) -> tuple[Unknowns, np.ndarray]:
     """The unknowns of robot and actuator as they were free, and θ of these alone."""
     tree, masks = freed.at(theta).tree[:2], freed.masks[:2]
     entries = (*of_robot(tree[0], masks[0]), *of_actuator(tree[1], masks[1]))
@@ -107,7 +107,7 @@ def _touching(model: Model, tracks: Sequence[Track], found: Searched, without: f
     )
 
 
-def _known(model: Model, tracks: Sequence[Track], free: Unknowns) -> list[Note]:
+def known_together(model: Model, tracks: Sequence[Track], free: Unknowns) -> list[Note]:
     """What closed loops tell only together."""
     loop, dt = model.actuator.loop, float(tracks[0].dt or 1.0)
     assert loop is not None
@@ -125,7 +125,7 @@ def _known(model: Model, tracks: Sequence[Track], free: Unknowns) -> list[Note]:
     return [note("servo-centres"), *said] if "inertia" in free.learned else said
 
 
-def _linearised(
+def linearised_motions(
     data: Lanes,
     chosen: Freedom,
     found: Searched,

@@ -17,6 +17,7 @@ from diffnea import batches
 from diffnea.identify.problem.tracks import Track
 from diffnea.simulate.delay import arrivals, delayed, led
 from diffnea.simulate.safe import safe_step
+from diffnea.simulate.servo import with_gains
 
 # Lanes at most: with several models these fill every register.
 MOST_LANES = 16
@@ -35,6 +36,7 @@ class Lanes:
     first: Bool[np.ndarray, "lane time"]
     dt: Float[np.ndarray, "lane time"]
     motion: Int[np.ndarray, "lane time"]
+    gain: Float[np.ndarray, "lane time n"] | None = None  # of servos, where their logs say
 
     @property
     def count(self) -> int:
@@ -66,15 +68,17 @@ def lanes(tracks: Sequence[Track], most_delay: int) -> Lanes:
         places.append((k, lane, length - free[lane]))
         free[lane] -= int(sizes[k])
     shape = len(free), length
-    goal, measured = np.zeros((2, *shape, n))
+    goal, measured, gain = np.zeros((3, *shape, n))
     first, dt, motion = np.zeros(shape, bool), np.full(shape, float(tracks[0].dt or 1.0)), np.full(shape, -1)
     for k, lane, start in places:
         track, begin, end = tracks[k], start + most_delay, start + int(sizes[k])
         q, u = wholes[k]
         goal[lane, start:begin], goal[lane, begin:end] = u[0], u
         measured[lane, begin:end], motion[lane, begin:end] = q, k
+        if (set_to := track.gains_from_start()) is not None:
+            gain[lane, begin:end] = set_to
         first[lane, begin], dt[lane, start:end] = True, float(track.dt or 1.0)
-    return Lanes(goal, measured, first, dt, motion)
+    return Lanes(goal, measured, first, dt, motion, None if tracks[0].gain is None else gain)
 
 
 @lru_cache(maxsize=64)
@@ -104,18 +108,18 @@ def _predict(
     skeleton: PyTree, known: PyTree, leaves: list[Array], data: tuple[Array, ...]
 ) -> Float[Array, "model lane time n"]:
     course = _course(known)
-    goal, measured, first, dt = data
+    goal, measured, first, dt, *gains = data
 
     def of_model(leaves: list[Array]) -> Array:
         model = jax.tree.unflatten(skeleton, [leaf.astype(goal.dtype) for leaf in leaves])
         actuator = model.actuator
 
-        def of_lane(goal, measured, first, dt):
+        def of_lane(goal, measured, first, dt, *gains):
             acting = delayed(goal, arrivals(actuator)) if actuator.most_delay else goal
             acting = acting if actuator.lead is None else led(acting, actuator.lead, dt[0])
-            return course(model, acting, measured, first, dt)
+            return course(model, with_gains(acting, *gains) if gains else acting, measured, first, dt)
 
-        return jax.vmap(of_lane)(goal, measured, first, dt)
+        return jax.vmap(of_lane)(goal, measured, first, dt, *gains)
 
     return jax.vmap(of_model)(leaves)
 
@@ -137,7 +141,7 @@ class Predictor:
     def __init__(self, data: Lanes, like: PyTree):
         leaves, structure = jax.tree.flatten(like)
         self._skeleton, self._known = batches.skeleton_of(like, structure), batches.whole_numbers(like)
-        arrays = data.goal, data.measured, data.first, data.dt
+        arrays = data.goal, data.measured, data.first, data.dt, *(() if data.gain is None else (data.gain,))
         self._data = tuple(jnp.asarray(array, jnp.float32) for array in arrays)
         self._rows = jnp.asarray(data.compared_rows)
         lanes, self._slots = _members(data.motion)

@@ -48,17 +48,31 @@ def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
     gravity = np.concatenate([np.asarray(batches.gravity_torque(robot, track.measured)) for track in tracks])
     rates = np.concatenate([np.gradient(track.u, float(track.dt or 1.0), axis=0) for track in tracks])
     errors = np.concatenate([track.u - track.measured for track in tracks])
-    found = np.array([_joint(*columns) for columns in zip(rates.T, errors.T, gravity.T, strict=True)])
+    shares = np.ones_like(errors)
+    if (usual := usual_gain(tracks)) is not None:
+        shares = np.concatenate([track.gain for track in tracks if track.gain is not None]) / usual
+    found = np.array([_joint(*columns) for columns in zip(rates.T, errors.T, gravity.T, shares.T, strict=True)])
     return Closed(*found.T)
 
 
-def _joint(rate: np.ndarray, error: np.ndarray, gravity: np.ndarray) -> tuple[float, float, float, float]:
-    moving = np.abs(rate) > MOVING * np.sqrt(np.mean(rate**2))
+def usual_gain(tracks: Sequence[Track]) -> Float[np.ndarray, " n"] | None:
+    """The gain that each servo was set to while torque was on, the median sample's; None where logs do not say."""
+    if any(track.gain is None for track in tracks):
+        return None
+    every = np.concatenate([track.gain for track in tracks if track.gain is not None])
+    return np.array([np.median(each[each > 0]) if (each > 0).any() else 1.0 for each in every.T])
+
+
+def _joint(
+    rate: np.ndarray, error: np.ndarray, gravity: np.ndarray, share: np.ndarray
+) -> tuple[float, float, float, float]:
+    moving = (np.abs(rate) > MOVING * np.sqrt(np.mean(rate**2))) & (share > 0)
     if moving.sum() < 20:
         return LEAST_LAG, LEAST_BAND, np.nan, 0.0
-    rate, error, gravity = rate[moving], error[moving], gravity[moving]
+    rate, error, gravity, share = (each[moving] for each in (rate, error, gravity, share))
     size = max(float(np.std(gravity)), 1e-12)
-    rows = np.column_stack([rate, np.sign(rate), gravity / size, np.ones_like(rate)])
+    # A servo of half the gain is twice as far off for the same torque.
+    rows = np.column_stack([rate, np.sign(rate), gravity / size, np.ones_like(rate)]) / share[:, None]
     weight, x = np.ones_like(error), np.zeros(4)
     for _ in range(ROUNDS):
         x = np.linalg.lstsq(rows * weight[:, None], error * weight, rcond=1e-9)[0]

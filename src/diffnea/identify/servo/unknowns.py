@@ -1,7 +1,8 @@
 """What a fit of servos learns: coefficients of loops, friction and delays, centres of mass, and a table's numbers.
 
 Whole motions at the rates of such logs hardly show inertia: of each body only the centre of mass is free, near the
-file's, and masses are the file's. Viscous friction is one number with the servo's damping, and stays out.
+file's, and masses are the file's. Viscous friction is one number with the servo's damping, and stays out, unless torque
+is off at times.
 """
 
 from dataclasses import dataclass, replace
@@ -28,14 +29,10 @@ CENTRE = slice(7, 10)
 STEP = {"positive": 0.03, "delay": 0.1, "centre": 2e-3, "table": 1e-3, "zero": 5e-3, "other": 1e-2}
 SPREAD = {"positive": 1.0, "delay": 2.0, "centre": 0.02, "table": 0.05, "zero": 0.05, "other": 1.0}
 EXPECTED = {"positive": 10.0, "delay": 10.0, "centre": 0.01, "table": 0.2, "zero": 0.05, "other": 10.0}
-# What is one number with the servo's damping, or hardly shows, and stays 0.
-UNSEEN = (
-    (Stribeck, "raw_viscous"),
-    (Viscous, "raw"),
-    (Coupling, "raw_viscous"),
-    (Coupling, "raw_root"),
-    (Coupling, "raw_rotor"),
-)
+TINY = 1e-12
+# What is one number with the servo's damping, unless torque is off at times; what hardly shows. Both stay 0.
+BESIDE_DAMPING = ((Stribeck, "raw_viscous"), (Viscous, "raw"))
+HARDLY_SEEN = ((Coupling, "raw_viscous"), (Coupling, "raw_root"), (Coupling, "raw_rotor"))
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,7 @@ class Freedom:
 
 def _share(raw: np.ndarray, share: float) -> np.ndarray:
     """By how much x moves when the coefficient log(1 + eˣ) moves by a share of itself."""
-    value = np.logaddexp(0.0, raw)
+    value = np.maximum(np.logaddexp(0.0, raw), TINY)  # a coefficient may end at 0, where x moves without end
     return share * value / -np.expm1(-value)
 
 
@@ -122,14 +119,14 @@ def _on_parts(tree: PyTree, actuator: AbstractActuator, kind: type, change: PyTr
     return eqx.tree_at(lambda combined: combined.parts, tree, tuple(parts))
 
 
-def freedom(free: Unknowns) -> Freedom:
-    """Of what a fit may learn, what motions under goals can show."""
+def freedom(free: Unknowns, coasting: bool = False) -> Freedom:
+    """Of what a fit may learn, what motions under goals can show; `coasting`: torque is off in some of them."""
     virtual, actuator = free.tree
     robot_masks, driving = free.masks
     centre = np.zeros(np.shape(robot_masks.inertia), bool)
     centre[:, CENTRE] = np.asarray(robot_masks.inertia)[:, CENTRE]
     robot_masks = eqx.tree_at(lambda v: v.inertia, robot_masks, centre)
-    for kind, leaf in UNSEEN:
+    for kind, leaf in (*HARDLY_SEEN, *(() if coasting else BESIDE_DAMPING)):
         driving = _on_parts(driving, actuator, kind, partial(_filled, leaf, False))
         actuator = _on_parts(actuator, actuator, kind, partial(_filled, leaf, raw_of(jnp.zeros(()))))
     return Freedom((virtual, actuator, None), (robot_masks, driving, None))
