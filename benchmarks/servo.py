@@ -9,6 +9,8 @@
 The data are looked for in the folder that DIFFNEA_DATA names. `--actuator` chooses the model, "auto" included.
 """
 
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
+
 import argparse
 import os
 import tempfile
