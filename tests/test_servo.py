@@ -136,6 +136,38 @@ def test_it_moves_as_in_mujoco(robot):
     assert abs(error[-1, 1]) < 2e-3  # that goal is held
 
 
+def test_a_goal_that_comes_late_changes_within_a_sample(joint):
+    """Half a sample late is not the mean of two goals: the same as ten times as many samples, five of them late."""
+    coarse, fine, rows = 0.02, 0.002, 60
+    goal = np.where(np.arange(rows) < 20, 0.0, 0.3)[:, None]
+    servo = {"stiffness": 30.0, "damping": 1.0}
+    half = Model(joint, combine(Servo.of(**servo, steps=40), Delay.of(0.5, 1)))
+    five = Model(joint, combine(Servo.of(**servo, steps=4), Delay.of(5.0, 1)))
+    start = np.array([0.0])
+    seen = np.asarray(dn.rollout(half, start, start, goal, coarse).q)
+    wanted = np.asarray(dn.rollout(five, start, start, np.repeat(goal, 10, axis=0), fine).q)[::10]
+    assert np.abs(seen - wanted).max() < 1e-3
+    mean = (goal + np.concatenate([goal[:1], goal[:-1]])) / 2
+    prompt = Model(joint, Servo.of(**servo, steps=40))
+    assert np.abs(np.asarray(dn.rollout(prompt, start, start, mean, coarse).q) - wanted).max() > 3e-3
+
+
+def test_inner_steps_are_of_second_order(joint):
+    """Half as long, they are wrong by a quarter as much, where nothing sticks."""
+    with jax.enable_x64(True):
+        robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), joint)
+        goal = 0.5 * np.sin(np.arange(40) * 0.3)[:, None]
+
+        def moved(steps: int) -> np.ndarray:
+            model = Model(robot, Servo.of(jnp.array([30.0]), jnp.array([1.0]), steps=steps))
+            # Mass and bias are of a sample's middle: short samples leave the steps within them to be seen.
+            return np.asarray(dn.rollout(model, np.zeros(1), np.zeros(1), np.repeat(goal, 10, axis=0), 0.002).q)
+
+        exact = moved(64)
+        wrong = [float(np.abs(moved(steps) - exact).max()) for steps in (2, 4)]
+    assert 3.0 < wrong[0] / wrong[1] < 5.5
+
+
 def test_friction_leaves_a_band_that_grows_with_load(joint):
     """Lifted and lowered to one goal, a joint rests above and below it by its friction, which load raises."""
     goals = np.concatenate(

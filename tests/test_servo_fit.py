@@ -15,14 +15,17 @@ import diffnea as dn
 from diffnea.actuators import Coulomb, Coupling, Delay, Limit, Load, Offset, Servo, Stribeck, combine
 from diffnea.contact import Table
 from diffnea.excitation import design, expectation, foretold
+from diffnea.identify.determine.covariance import noise, roughened, uncertainty
 from diffnea.identify.options import Options, ServoOptions
 from diffnea.identify.problem.goals import are_goals
 from diffnea.identify.problem.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.servo.lanes import lanes
 from diffnea.identify.servo.objective import LEAST_RMS, Objective
+from diffnea.identify.servo.plan import planned
 from diffnea.identify.servo.search import corrected
 from diffnea.identify.servo.unknowns import _share, freedom
+from diffnea.identify.solve.choice import Choice
 from diffnea.models import Model
 from diffnea.report.fit_page import page
 from diffnea.report.servo_figures import LOADS, SPEEDS, friction_at
@@ -281,6 +284,37 @@ def test_excite_plans_goals_within_the_limits(robot, motions):
     assert before.before is None and before.after.rank > 4
     both = expectation(limited, found, motions, **task)
     assert both.before is not None and both.after.rank >= both.before.rank
+
+
+def test_armatures_are_learned_where_the_file_has_none(robot, motions):
+    parts = split(motions, None, ("a", "b"), 2, 0)
+    asked = Choice("servo+coulomb", "trajectory", None)
+
+    def learned(given: dn.Robot, choice: Choice) -> tuple[tuple[str, ...] | None, set[str]]:
+        found = planned(given, parts, choice, lambda *_: pytest.fail("nothing is left to choose"), ServoOptions())
+        return found.learn, {note.code for note in found.notes}
+
+    bare = replace(robot, armature=0 * robot.armature)
+    assert learned(bare, asked) == (("inertia", "armature", "actuator"), {"servo-rotors"})
+    assert learned(robot, asked) == (None, set())
+    assert learned(bare, replace(asked, learn=("actuator",))) == (("actuator",), set())
+
+
+def test_errors_that_last_for_a_motion_widen_intervals():
+    """A slope that differs from motion to motion: residuals look white within each, and motions left out tell."""
+    rng = np.random.default_rng(0)
+    motion, sample = np.repeat(np.arange(8), 200), np.tile(np.arange(200), 8)
+    x = rng.standard_normal(len(motion))
+    wrong = 0.1 * rng.standard_normal(8)[motion]
+    same, theirs = (each + 0.05 * rng.standard_normal(len(x)) for each in (np.zeros(len(x)), wrong * x))
+    spread = {}
+    for name, left in (("same", same), ("theirs", theirs - x * (x @ theirs) / (x @ x))):
+        places = np.zeros(len(x), int), sample, motion
+        told = uncertainty(x[:, None], left, *places, noise(left, *places, 1, True), True)
+        spread[name] = [float(each.std(np.eye(1))[0]) for each in (told, roughened(told, x[:, None], left, motion))]
+    assert spread["same"][1] < 2 * spread["same"][0]
+    assert spread["theirs"][1] > 0.1 / np.sqrt(8) * 0.7  # what eight slopes of that spread leave open
+    assert spread["theirs"][1] > 1.1 * spread["theirs"][0]
 
 
 def test_loss_and_samples_that_cannot_be_are_refused(robot, motions):
