@@ -140,15 +140,15 @@ def test_a_goal_that_comes_late_changes_within_a_sample(joint):
     """Half a sample late is not the mean of two goals: the same as ten times as many samples, five of them late."""
     coarse, fine, rows = 0.02, 0.002, 60
     goal = np.where(np.arange(rows) < 20, 0.0, 0.3)[:, None]
-    servo = {"stiffness": 30.0, "damping": 1.0}
-    half = Model(joint, combine(Servo.of(**servo, steps=40), Delay.of(0.5, 1)))
-    five = Model(joint, combine(Servo.of(**servo, steps=4), Delay.of(5.0, 1)))
+    gains = 30.0, 1.0
+    half = Model(joint, combine(Servo.of(*gains, steps=40), Delay.of(0.5, 1)))
+    five = Model(joint, combine(Servo.of(*gains, steps=4), Delay.of(5.0, 1)))
     start = np.array([0.0])
     seen = np.asarray(dn.rollout(half, start, start, goal, coarse).q)
     wanted = np.asarray(dn.rollout(five, start, start, np.repeat(goal, 10, axis=0), fine).q)[::10]
     assert np.abs(seen - wanted).max() < 1e-3
     mean = (goal + np.concatenate([goal[:1], goal[:-1]])) / 2
-    prompt = Model(joint, Servo.of(**servo, steps=40))
+    prompt = Model(joint, Servo.of(*gains, steps=40))
     assert np.abs(np.asarray(dn.rollout(prompt, start, start, mean, coarse).q) - wanted).max() > 3e-3
 
 
