@@ -142,6 +142,8 @@ def _mimics(joint: Element) -> bool:
 def _read_mimic(joint: Element) -> Coupling:
     mimic, where = joint.first("mimic"), _where(joint)
     assert mimic is not None
+    if len(joint.all("mimic")) > 1:
+        raise RobotFileError(f"{where}: has {len(joint.all('mimic'))} <mimic>; a joint follows one other")
     leader = mimic.attributes.get("joint")
     if not leader:
         raise RobotFileError(f'{where}: its <mimic> names no joint; give <mimic joint="…"/>')

@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from diffnea.files import Json
 from diffnea.identify.determine.covariance import noise, uncertainty
+from diffnea.identify.determine.observables import ALL_LINKS
 from diffnea.identify.floating.columns import BASE_ROWS, WANDERS, Beside, numbers, sizes
 from diffnea.identify.floating.equations import products
 from diffnea.identify.floating.judging import assess, balance, torque_rows
@@ -26,6 +27,7 @@ from diffnea.identify.floating_fit import FloatingPlan, check_request
 from diffnea.identify.judge.verdict import judge
 from diffnea.identify.notes import note
 from diffnea.identify.payload_body import (
+    EARLIER,
     REACH,
     Solved,
     findings,
@@ -73,7 +75,7 @@ def fit_floating_payload(request: Request, robot: Robot, earlier: Fit | None) ->
         )
         found, without = task.solved(), replace(task, carries=False).solved()
     name = robot.link_names[link]
-    payload = payload_of(found.payload, name)
+    payload = payload_of(_with_earlier(found.payload, earlier), name)
     model = Model(loaded(robot, task.move @ nearest_body(found.payload.body), link), before.actuator)
     ours, theirs = (torque_rows(test, each.phi) for each in (found, without))
     metrics, judged = assess(ours, theirs, True, request.options.judge)
@@ -123,6 +125,15 @@ def _known(beside: Beside, before: Json) -> Float[np.ndarray, "k 2"]:
             value, std = before[label]
             found[k] = [value, min(found[k][1], max(std, SHIFTED * found[k][1]))]
     return np.array(found, float).reshape(-1, 2)
+
+
+def _with_earlier(found: Solved, earlier: Fit | None) -> Solved:
+    """Wider by what the earlier fit does not know of the whole robot's mass, where that is more than `EARLIER` has."""
+    masses = [each.std for each in earlier.identifiable if each.formula == ALL_LINKS] if earlier is not None else []
+    own = float(found.covariance[0, 0])
+    if not masses or not own > 0:
+        return found
+    return found._replace(covariance=found.covariance * max(1.0, (1 + masses[0] ** 2 / own) / EARLIER**2))
 
 
 class _Estimated(NamedTuple):

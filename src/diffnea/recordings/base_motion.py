@@ -68,8 +68,8 @@ class BaseMotion(eqx.Module):
         self.gyroscope = _checked("gyroscope", gyroscope)
         self.rotors, self.battery = _checked("rotors", rotors), _checked("battery", battery)
         self.contacts, self.contact_names = _checked("contacts", contacts), tuple(map(str, contact_names))
-        self.imu_position = np.asarray(imu_position, float).reshape(3)
-        self.imu_quaternion = np.asarray(imu_quaternion, float).reshape(4)
+        self.imu_position, self.imu_quaternion = _mounted(imu_position, imu_quaternion)
+        _refuse_values(self)
         for one, other in (("position", "quaternion"), ("accelerometer", "gyroscope")):
             if (getattr(self, one) is None) != (getattr(self, other) is None):
                 raise RecordingError(f"base: {one} and {other} come together; give both, or neither")
@@ -149,6 +149,36 @@ def _checked(name: str, values: Any) -> np.ndarray | None:
         row = int(np.argmin(np.isfinite(array).all(1)))
         raise RecordingError(f"base: {name} is not finite in row {row}; give numbers, or leave those rows out")
     return array
+
+
+def _mounted(position: Any, quaternion: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Where an inertial sensor is, as arrays."""
+    found = []
+    for name, given, count in (("imu_position", position, 3), ("imu_quaternion", quaternion, 4)):
+        try:
+            values = np.asarray(given, float)
+        except (ValueError, TypeError):
+            values = np.zeros(0)
+        if values.shape != (count,) or not np.isfinite(values).all():
+            raise RecordingError(f"base: {name} is {given!r}; give {count} finite numbers")
+        found.append(values)
+    length = float(np.linalg.norm(found[1]))
+    if abs(length - 1) > UNIT:
+        raise RecordingError(f"base: imu_quaternion has length {length:.3g}; give a unit quaternion w x y z")
+    return found[0], found[1]
+
+
+def _refuse_values(base: BaseMotion) -> None:
+    """Commands that are no shares, batteries without voltage, and contacts that are neither there nor not."""
+    checked = (
+        (base.rotors, lambda x: (x >= 0) & (x <= 1 + UNIT), "a rotor command", "shares of the largest, 0 … 1"),
+        (base.battery, lambda x: x > 0, "the battery", "volts above 0"),
+        (base.contacts, lambda x: (x == 0) | (x == 1), "a contact", "0 or 1"),
+    )
+    for values, allowed, what, wanted in checked:
+        if values is not None and not allowed(values).all():
+            row, column = np.argwhere(~allowed(values))[0]
+            raise RecordingError(f"base: {what} is {values[row, column]:g} in row {row}; give {wanted}")
 
 
 def _turns(quaternion: np.ndarray | None) -> np.ndarray | None:

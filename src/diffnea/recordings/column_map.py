@@ -92,6 +92,9 @@ def _check_base(base: Any, where: str) -> None:
             raise RecordingError(f"{where}: base.{key} is {given!r}; give {count} numbers")
         for value in given:
             number(value, f"{where}: base.{key}")
+    for key in ("pose_topic", "imu_topic"):
+        if not isinstance(base.get(key, ""), str):
+            raise RecordingError(f"{where}: base.{key} is {base[key]!r}; give the name of one topic")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -159,11 +159,30 @@ def _refuse_infinite(model: Any, names: "Names") -> None:
     bodies = (model.body_pos, model.body_quat, model.body_mass, model.body_ipos, model.body_inertia)
     dofs = model.jnt_dofadr
     per_dof = (model.dof_damping, model.dof_frictionloss, model.dof_armature)
-    joints = (model.jnt_pos, model.jnt_axis, *(numbers[dofs] for numbers in per_dof))
-    for what, named, arrays in (("body", names.bodies, bodies), ("joint", names.joints, joints)):
+    joints = (model.jnt_pos, model.jnt_axis, model.jnt_stiffness, *(numbers[dofs] for numbers in per_dof))
+    rests = np.isfinite(model.qpos_spring[model.jnt_qposadr])
+    tendons = model.tendon_stiffness, model.tendon_lengthspring, _weights_finite(model)
+    ties = [mujoco().mj_id2name(model, mujoco().mjtObj.mjOBJ_EQUALITY, i) or f"number {i}" for i in range(model.neq)]
+    checked = (
+        ("body", names.bodies, bodies),
+        ("joint", names.joints, (*joints, np.where(rests, 0.0, np.inf))),
+        ("tendon", names.tendons, tendons),
+        ("equality constraint", ties, (model.eq_data,)),
+    )
+    for what, named, arrays in checked:
         for name, *numbers in zip(named, *arrays, strict=True):
             if not all(np.isfinite(number).all() for number in numbers):
                 raise RobotFileError(f'{what} "{name}": a number is not finite; use finite numbers')
+    for what, values in zip(("stiffness", "damping", "armature"), (joints[2], joints[3], joints[5]), strict=True):
+        for name, value in zip(names.joints, values, strict=True):
+            if value < 0:
+                raise RobotFileError(f'joint "{name}": its {what} is {value:g}; at least 0')
+
+
+def _weights_finite(model: Any) -> np.ndarray:
+    """Of each tendon, what its joints or sites count: infinite where one of them is."""
+    ends = zip(model.tendon_adr.tolist(), model.tendon_num.tolist(), strict=True)
+    return np.array([np.sum(np.abs(model.wrap_prm[start : start + count])) for start, count in ends])
 
 
 def _left_out(model: Any, names: Names, motors: tuple[Motor, ...], servos: Iterable[int]) -> Iterator[str]:

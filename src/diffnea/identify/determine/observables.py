@@ -15,6 +15,9 @@ from diffnea.robot import Robot
 # An entry that changes by less than this share of the largest over random poses does not depend on the pose.
 _CONSTANT = 1e-9
 
+# What nothing but all masses together decide.
+ALL_LINKS = "mass of all links"
+
 
 @dataclass(frozen=True)
 class Observable:
@@ -60,7 +63,7 @@ def readable(
     masses = np.array([entry.moment == 0 for entry in coordinates.entries], bool)
     if masses.sum() == robot.num_links:
         total = float(np.sum(np.asarray(robot.inertia.mass, float)))
-        found.append(Observable("mass of all links", "kg", "inertia", total, masses.astype(float), _total, True))
+        found.append(Observable(ALL_LINKS, "kg", "inertia", total, masses.astype(float), _total, True))
     size = [np.linalg.norm(each.slopes * coordinates.scales) for each in found]
     return [each for each, moves in zip(found, size, strict=True) if moves > _CONSTANT * max(size)]
 
