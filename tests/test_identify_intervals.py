@@ -96,12 +96,38 @@ def test_errors_that_last_as_long_as_a_window_are_not_many_independent_ones():
         rows = wrong - jacobian @ step, joint, sample, segment
         found = noise(*rows, numbers, True)
         errors.append(step)
-        spread = uncertainty(jacobian, *rows, found, True, alike=True)
+        spread = uncertainty(jacobian, *rows, found, True, starts=np.zeros((len(jacobian), 1)))
         widths.append(spread.std(np.eye(numbers)))
         independent.append(np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)) * np.mean(rows[0] ** 2)))
     true = np.std(errors, axis=0)
     np.testing.assert_allclose(np.mean(widths, axis=0), true, rtol=0.3)
     assert np.all(np.mean(independent, axis=0) < 0.6 * true)
+
+
+def test_what_starts_of_short_windows_take_of_the_noise_is_put_back():
+    """Each start takes two slow motions of its window's own; what it left did too little in the place of others'."""
+    rng, windows, length = np.random.default_rng(0), 24, 25
+    time = np.linspace(0, 1, length)
+    rate = rng.uniform(0.3, 6, windows)[:, None] * time
+    starts = np.linalg.qr(np.stack([np.cos(rate), np.sin(rate)], axis=2))[0]
+    slopes = rng.normal(size=(windows, 1, 4)) * time[:, None] ** np.arange(1, 5)
+    slopes -= starts @ (np.swapaxes(starts, 1, 2) @ slopes)
+    jacobian, taken = slopes.reshape(-1, 4), starts.reshape(-1, 2)
+    segment, sample = np.repeat(np.arange(windows), length), np.tile(np.arange(length), windows)
+    places = np.zeros(len(segment), int), sample, segment
+    errors, widths, without = [], [], []
+    for _ in range(150):
+        wrong = rng.normal(size=(windows, length, 1))
+        wrong = (wrong - starts @ (np.swapaxes(starts, 1, 2) @ wrong)).ravel()
+        step = np.linalg.lstsq(jacobian, wrong, rcond=None)[0]
+        left = wrong - jacobian @ step
+        found = noise(left, *places, 4, True)
+        errors.append(step)
+        for kept, spans in ((widths, taken), (without, np.zeros_like(taken))):
+            kept.append(uncertainty(jacobian, left, *places, found, True, starts=spans).std(np.eye(4)))
+    true = np.std(errors, axis=0)
+    np.testing.assert_allclose(np.mean(widths, axis=0), true, rtol=0.15)
+    assert np.all(np.mean(without, axis=0) < 0.85 * true)
 
 
 def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_seen():

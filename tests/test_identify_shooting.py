@@ -57,15 +57,22 @@ def test_a_window_that_is_left_out_does_not_count(problem):
 def test_reduced_rows_are_blind_to_what_a_start_can_do(problem):
     theta, x0 = problem.free.start, np.asarray(problem.shots.x0)
     sums = problem.sums(theta, x0)
-    r, J = problem.reduced_rows(theta, x0)
-    assert r.shape == (9, 20, 2) and J.shape == (9, 20, 2, problem.free.size)
+    r, J, starts = problem.reduced_rows(theta, x0)
+    assert r.shape == (9, 44) and J.shape == (9, 44, problem.free.size)  # 20 times and two rows of the hold, two joints
+    np.testing.assert_allclose(np.swapaxes(starts, 1, 2) @ starts, np.broadcast_to(np.eye(4), (9, 4, 4)), atol=1e-12)
+    np.testing.assert_allclose(np.swapaxes(starts, 1, 2) @ J, 0.0, atol=1e-9 * np.abs(J).max())
     flat = J.reshape(-1, problem.free.size)
     schur = sums.theta - np.einsum(
         "wpk,wkj->pj", sums.cross, np.linalg.solve(sums.start, np.swapaxes(sums.cross, 1, 2))
     )
-    # Where starts are held, some of the Schur complement is in the holding: the rows alone have no more than that.
-    difference = schur * problem.rows - flat.T @ flat
-    assert np.linalg.eigvalsh(difference)[0] > -1e-6 * np.linalg.eigvalsh(schur)[-1] * problem.rows
+    # Where starts are held, some of the Schur complement is in the holding: with its rows all of it is there.
+    np.testing.assert_allclose(flat.T @ flat, schur * problem.rows, atol=1e-9 * np.abs(schur).max() * problem.rows)
+
+
+def test_reduced_rows_of_held_starts_tell_how_far_they_were_moved(problem):
+    theta, x0 = problem.free.start, np.asarray(problem.shots.x0) + 1e-3
+    r = problem.reduced_rows(theta, x0).residuals
+    np.testing.assert_allclose(r[:, -4:], np.broadcast_to(1e-3 * problem.shots.hold, (9, 4)), rtol=1e-9)
 
 
 def test_pieces_in_one_kernel_and_in_several_agree(problem, monkeypatch):

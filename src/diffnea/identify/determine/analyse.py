@@ -132,7 +132,7 @@ def _estimate(
     problem, near = without_friction_jumps(problem, view.steps[:, list(data.independent)])
     slopes = problem.jacobian @ view.steps[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
-    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options, problem.alike)
+    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options, problem.starts)
     if problem.rough:
         spread = roughened(spread, slopes, problem.residuals, problem.segment)
     when = timing(problem, view.steps[:, list(data.independent)], found)

@@ -9,7 +9,8 @@ Where a short burst of motion carries most of what is known, all slow cosines se
 score to zero. So beside them stands what stationary noise of the residuals' own spectrum would do; the wider counts.
 
 Windows of one length, rolled out, have errors that last as long as they do. There the noise of a sum of scores is read
-off exchanged residuals: what the errors of each window would have done in the place of every other.
+off exchanged residuals: what the errors of each window would have done in the place of every other, with what its own
+start has taken of them put back.
 """
 
 from dataclasses import dataclass, replace
@@ -30,6 +31,8 @@ NORMAL_QUANTILE = 1.959964
 FEWEST_COSINES = 4
 # Recordings at least that are left out in turn.
 FEWEST_RECORDINGS = 4
+# What every window's start takes up altogether, but for rounding, tells nothing of noise.
+_NOTHING_LEFT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -124,19 +127,20 @@ def uncertainty(
     found: Noise,
     ordered: bool,
     options: DetermineOptions = _DEFAULT,
-    alike: bool = False,
+    starts: Float[np.ndarray, "rows k"] | None = None,
 ) -> Uncertainty:
     """The covariance of the least-squares estimates whose slopes are `jacobian`, of full rank.
 
-    `alike`: segments are windows of one length, and the noise of each could have been any other's.
+    With `starts`, segments are windows of one length, and the noise of each could have been any other's: what the start
+    of each window spans, which was estimated too, orthonormal and orthogonal to the slopes.
     """
     count = jacobian.shape[1]
     scale = np.linalg.norm(jacobian, axis=0)
     scale[scale == 0] = 1.0
     orthogonal, triangle = np.linalg.qr(jacobian / scale)
     back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
-    if alike and len(np.unique(segment)) > 1:
-        meat, degrees = _exchanged(orthogonal, residuals, len(np.unique(segment)))
+    if starts is not None and len(np.unique(segment)) > 1:
+        meat, degrees = _exchanged(orthogonal, residuals, starts, len(np.unique(segment)))
         covariance = back @ meat @ back.T
         return Uncertainty(covariance, covariance, degrees, back)
     # A residual is smaller than its noise by its leverage (MacKinnon and White's HC2).
@@ -210,18 +214,35 @@ def _independent(scores, sample, segment) -> tuple[np.ndarray, float]:
     return sums.T @ sums, max(float(len(sums) - scores.shape[1]), 1.0)
 
 
-def _exchanged(orthogonal, residuals, windows: int) -> tuple[np.ndarray, float]:
-    """The variance of the sum of scores if the residuals of every window stood in the place of any, `Σ_wv / windows`.
-
-    The fit has taken the share of the noise that its slopes span; as much is added.
-    """
-    each, errors = orthogonal.reshape(windows, -1, orthogonal.shape[1]), residuals.reshape(windows, -1)
+def _exchanged(orthogonal, residuals, starts, windows: int) -> tuple[np.ndarray, float]:
+    """The variance of the sum of scores if the noise of every window stood in the place of any, `Σ_wv / windows`."""
+    each, taken = (columns.reshape(windows, -1, columns.shape[1]) for columns in (orthogonal, starts))
+    noisy = _unfitted(residuals.reshape(windows, -1), np.concatenate([taken, each], axis=2))
     meat = np.zeros((orthogonal.shape[1],) * 2)
     for slopes in each:
-        scores = errors @ slopes
+        scores = noisy @ slopes
         meat += scores.T @ scores / windows
-    taken = float(np.trace(meat)) / max(float(residuals @ residuals), 1e-300)
-    return meat / max(1 - taken, 0.1), float(windows - 1)
+    return meat, float(windows - 1)
+
+
+def _unfitted(errors, spans) -> Float[np.ndarray, "window row"]:
+    """The noise of windows, of which the fit has left `errors` and has taken what `spans` of each window span.
+
+    In its own window that does no harm, since slopes are orthogonal to what a start spans. In the place of another, whose
+    start spans other motions, errors do too little: most of all in short windows, whose starts take up much of what is
+    slow. They are multiplied by the inverse root of what is left on average, `I − Σ spans spansᵀ / windows`: so the
+    variance is right if noise is white (Bell and McCaffrey 2002).
+    """
+    windows, rows = errors.shape
+    columns = np.moveaxis(spans, 0, 1).reshape(rows, -1) / np.sqrt(windows)
+    if columns.shape[1] > rows:
+        values, vectors = np.linalg.eigh(columns @ columns.T)
+    else:
+        vectors, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+        values = sizes**2
+    left = 1 - values
+    more = np.where(left > _NOTHING_LEFT, np.maximum(left, _NOTHING_LEFT) ** -0.5 - 1, 0.0)
+    return errors + (errors @ vectors * more) @ vectors.T
 
 
 def _stationary(orthogonal, noisy, joint, sample, segment, reach: float) -> np.ndarray:

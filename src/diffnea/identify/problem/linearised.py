@@ -57,7 +57,7 @@ class Linearised:
     unpack: Callable[[Float[Array, " p"]], Model]
     learned: tuple[str, ...]  # parts: any of inertia, kinematics, actuator
     dt: float | None
-    alike: bool = False  # segments are windows of one length, and the noise of each could have been any other's
+    starts: Float[np.ndarray, "rows k"] | None = None  # segments are windows of one length: what each one's start spans
     rough: bool = False  # slopes are differences, of roll-outs that dry friction makes rough in the small
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
     curve: Mapping[Role, Int[np.ndarray, " n"]] = field(default_factory=dict)  # and those of their Stribeck curves
@@ -76,6 +76,7 @@ class Linearised:
             self,
             **{name: getattr(self, name)[kept] for name in names},
             far=None if self.far is None else self.far[kept],
+            starts=None if self.starts is None else self.starts[kept],
             redrawn=None if redrawn is None else lambda change: redrawn(change).only(kept),
         )
 

@@ -54,6 +54,17 @@ class Sums(NamedTuple):
         return Normal(np.reshape(self.loss, 1), gradient[None], matrix[None], eliminated)
 
 
+class Reduced(NamedTuple):
+    """Windows as least squares in θ alone, each start following it; a window's last rows are how far it was held.
+
+    `starts` span what each window's start could do to its rows, orthonormal, and the slopes are orthogonal to them.
+    """
+
+    residuals: Float[np.ndarray, "window row"]
+    slopes: Float[np.ndarray, "window row p"]
+    starts: Float[np.ndarray, "window row two_n"]
+
+
 @dataclass(frozen=True)
 class Shooting:
     """A trajectory problem: the windows, and what is free."""
@@ -112,16 +123,17 @@ class Shooting:
         found = courses(self._form, jnp.asarray(theta), self._leaves, x0, self._groups)
         return self._together((group, k, np.asarray(part)) for group, k, part in found)
 
-    def reduced_rows(self, theta: np.ndarray, x0: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residuals `(window, time, n)` and their slopes in θ `(window, time, n, p)` once the starts follow θ."""
+    def reduced_rows(self, theta: np.ndarray, x0: np.ndarray) -> Reduced:
+        """Residuals and slopes, time by time and joint by joint, and after them those of the held starts."""
         found = self._together(rows(self._form, jnp.asarray(theta), self._leaves, x0, self._groups))
-        found = np.moveaxis(found, 1, 0)
-        windows, times, n = found.shape[:3]
-        flat, p = found.reshape(windows, times * n, -1), len(theta)
-        by_theta, by_start = flat[:, :, :p], flat[:, :, p:-1]
-        turned = np.swapaxes(by_start, 1, 2)
-        follow = np.linalg.solve(turned @ by_start + np.diag(self.shots.hold**2), turned @ by_theta)
-        return found[..., -1], (by_theta - by_start @ follow).reshape(windows, times, n, p)
+        windows, p, count = found.shape[1], len(theta), x0.shape[1]
+        found = np.moveaxis(found, 1, 0).reshape(windows, -1, p + count + 1)
+        held = np.zeros((windows, count, p + count + 1))
+        held[:, :, p:-1], held[:, :, -1] = np.diag(self.shots.hold), self._held(x0)
+        whole = np.concatenate([found, held], axis=1)
+        starts = np.linalg.qr(whole[:, :, p:-1])[0]
+        by_theta = whole[:, :, :p]
+        return Reduced(whole[:, :, -1], by_theta - starts @ (np.swapaxes(starts, 1, 2) @ by_theta), starts)
 
     def _held(self, x0: np.ndarray) -> Float[np.ndarray, "window two_n"]:
         """How far the starts are from their smoothed values; a window that is left out is not held."""

@@ -47,10 +47,9 @@ class Stage:
         assert self.problem is not None and self.x0 is not None
         kept = np.asarray(self.problem.shots.weight)[0, :, 0] > 0
         kept[self.alone :] = False
-        r, J = self.problem.reduced_rows(self.theta, self.x0)
-        r, J = r[kept], J[kept]
-        windows, times, n = r.shape
-        free = self.problem.free
+        r, J, starts = (part[kept] for part in self.problem.reduced_rows(self.theta, self.x0))
+        free, n = self.problem.free, self.problem.shots.measured.shape[2]
+        windows, times = len(r), r.shape[1] // n  # positions and velocities of held starts stand behind the last
         return Linearised(
             theta=self.theta,
             jacobian=J.reshape(-1, free.size),
@@ -62,7 +61,7 @@ class Stage:
             unpack=free.model,
             learned=learned,
             dt=float(np.median(self.problem.shots.dt)),
-            alike=True,
+            starts=starts.reshape(-1, 2 * n),
         )
 
 
