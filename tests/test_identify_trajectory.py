@@ -140,6 +140,20 @@ def test_chains_run_until_no_new_minimum_is_expected():
     assert three.note.values["minima"] == 3
 
 
+def test_a_chain_that_has_come_to_the_best_minimum_so_far_goes_no_further():
+    """Its later stages would only find once more what all data are fitted from; one elsewhere goes on to the end."""
+    rest = [1.0] * 20
+    for errors, taken in (([9.0, 1.05, *rest], 2), ([9.0, 2.0, 1.5, 1.02, *rest], 4), ([1.0, 0.5, 0.5, 0.5, *rest], 4)):
+        fitter = Landscape(errors)
+        object.__setattr__(fitter, "options", TrajectoryOptions(horizons=(0.5, 1.0, 1.0, 1.0)))
+        chains.run_chain(fitter, np.zeros(1), (0, 1), known=0.0)
+        assert len(list(fitter.ends)) == len(errors) - taken
+    fitter = Landscape([1.0] * 8)
+    object.__setattr__(fitter, "options", TrajectoryOptions(horizons=(0.5, 1.0, 1.0, 1.0)))
+    ran = chains.race(fitter, [np.zeros(1)] * 3, 0)  # four stages, then two each
+    assert len(ran.ends) == 3 and not list(fitter.ends)
+
+
 def test_a_chain_that_has_no_windows_ends_where_it_began():
     assert chains.run_chain(Landscape([]), np.ones(2), (0, 0)).horizon == 0.0
 

@@ -228,10 +228,10 @@ def _exchanged(orthogonal, residuals, starts, windows: int) -> tuple[np.ndarray,
 def _unfitted(errors, spans) -> Float[np.ndarray, "window row"]:
     """The noise of windows, of which the fit has left `errors` and has taken what `spans` of each window span.
 
-    In its own window that does no harm, since slopes are orthogonal to what a start spans. In the place of another, whose
-    start spans other motions, errors do too little: most of all in short windows, whose starts take up much of what is
-    slow. They are multiplied by the inverse root of what is left on average, `I − Σ spans spansᵀ / windows`: so the
-    variance is right if noise is white (Bell and McCaffrey 2002).
+    In its own window that does no harm, since slopes are orthogonal to what a start spans. In the place of another,
+    whose start spans other motions, errors do too little: most of all in short windows, whose starts take up much of
+    what is slow. They are multiplied by the inverse root of what is left on average, `I − Σ spans spansᵀ / windows`: so
+    the variance is right if noise is white (Bell and McCaffrey 2002).
     """
     windows, rows = errors.shape
     columns = np.moveaxis(spans, 0, 1).reshape(rows, -1) / np.sqrt(windows)

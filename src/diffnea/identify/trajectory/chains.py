@@ -113,20 +113,28 @@ def race(fitter: Fitter, starts: Iterable[Float[np.ndarray, " p"]], seed: int) -
     """Chains from these starts, until the rest is expected to bring nothing new (Boender and Rinnooy Kan)."""
     options, ran = fitter.options, Race((), FINALISTS_OF_ALL_DATA, fitter.options.apart)
     for k, start in enumerate(starts):
-        ran = replace(ran, ends=(*ran.ends, run_chain(fitter, start, (seed, k))))
+        least = min((end.error for end in ran.ends), default=np.inf)
+        ran = replace(ran, ends=(*ran.ends, run_chain(fitter, start, (seed, k), least)))
         if ran.unexplored < options.unexplored:
             break
     return ran
 
 
-def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, int]) -> Stage:
-    """One horizon after the other, each from where the last ended, on windows of its own; the best of them."""
-    best = here = fitter.start(theta)
-    for k, horizon in enumerate(fitter.options.horizons):
+def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, int], known: float = np.inf) -> Stage:
+    """One horizon after the other, each from where the last ended, on windows of its own; the best of them.
+
+    A chain with windows of full length that predicts about as well as the best end so far, whose error is `known`, has
+    come to its minimum: it is counted there, and goes no further (as in clustering, Rinnooy Kan and Timmer 1987).
+    """
+    options, best = fitter.options, fitter.start(theta)
+    here = best
+    for k, horizon in enumerate(options.horizons):
         stage = fitter.few(horizon, here.theta, (*seed, k))
         if stage is not None:
             here = stage
             best = stage if stage.error < best.error or not best.horizon else best
+        if horizon == max(options.horizons) and abs(best.error - known) < options.apart:
+            break
     return best
 
 
@@ -151,15 +159,19 @@ def _present(stages: Iterable[Stage | None]) -> list[Stage]:
 
 
 def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
-    """θ and the zeros of recordings that stand out, found in turn while that predicts the recordings better."""
+    """θ and the zeros of recordings that stand out, found in turn while that predicts the recordings better.
+
+    Windows keep the length that was chosen: zeros do not change which tells most.
+    """
     found, zeros, error = (best, Zeros({})), _zeros(fitter, best), np.inf
     for _ in range(ALTERNATIONS):
         if not zeros.shifts:
             break
         there = replace(fitter, tracks=moved(fitter.tracks, zeros))
-        best = chosen(there, [replace(best, errors=there.judge.of(best.theta))])
-        if best.error >= error:
+        again = there.all(best.horizon, best.theta)
+        if again is None or again.error >= error:
             break
+        best = again
         found, error = (best, zeros), best.error
         zeros = _zeros(fitter, best)
     return found
