@@ -13,13 +13,16 @@ from diffnea.batches import mass_matrix
 from diffnea.identify import fit
 from diffnea.identify.judge.windows import samples
 from diffnea.identify.options import TrajectoryOptions
+from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.progress import tell, watched
 from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.identify.solve.task import Found
 from diffnea.identify.trajectory import chains
+from diffnea.identify.trajectory.pairs import in_pairs
 from diffnea.identify.trajectory.rollout_errors import RolloutErrors
 from diffnea.identify.trajectory.shooting import Shooting, shots, side_by_side
 from diffnea.identify.trajectory.stages import Fitter, Stage
@@ -116,24 +119,28 @@ def test_time_stamps_that_differ_in_the_last_digit_give_the_same_fit(swings):
 
 
 class Landscape(Fitter):
-    """Chains that end at given errors, whatever they begin with."""
+    """Chains whose stages have given errors, a row a chain, whatever they begin with."""
 
-    def __init__(self, ends):
-        object.__setattr__(self, "ends", iter(ends))
-        object.__setattr__(self, "options", TrajectoryOptions(horizons=(1.0,)))
+    def __init__(self, errors, horizons=(1.0,)):
+        taken = np.zeros(len(errors), int)  # so many stages of each
+        vars(self).update(errors=errors, taken=taken, options=TrajectoryOptions(horizons=horizons))
 
     def start(self, theta, loss=np.inf):
         return Stage(0.0, theta, 0.0, np.full(1, 9.0))
 
     def few(self, horizon, theta, seed):
-        end = next(self.ends, None)
-        return None if end is None else Stage(horizon, theta, 0.0, np.log([end]))
+        _, chain, stage = seed
+        if not len(self.errors):
+            return None
+        self.taken[chain] += 1
+        return Stage(horizon, theta, 0.0, np.log([np.broadcast_to(self.errors[chain], 4)[stage]]))
 
 
 def test_chains_run_until_no_new_minimum_is_expected():
     one = chains.race(Landscape([1.0, 1.05] * 20), [np.zeros(1)] * 30, 0)
     three = chains.race(Landscape([1.0, 2.0, 4.0, 1.05] * 20), [np.zeros(1)] * 30, 0)
     never = chains.race(Landscape(np.geomspace(1, 1e9, 30)), [np.zeros(1)] * 12, 0)
+    assert chains.race(Landscape([]), [], 0).ends == ()
     assert [len(each.ends) for each in (one, three, never)] == [7, 17, 12]
     assert 2 / (7 * 6) < TrajectoryOptions().unexplored <= 2 / (6 * 5)
     assert [np.exp(end.error) for end in three.best] == pytest.approx([1.0, 2.0, 4.0])
@@ -142,16 +149,31 @@ def test_chains_run_until_no_new_minimum_is_expected():
 
 def test_a_chain_that_has_come_to_the_best_minimum_so_far_goes_no_further():
     """Its later stages would only find once more what all data are fitted from; one elsewhere goes on to the end."""
-    rest = [1.0] * 20
-    for errors, taken in (([9.0, 1.05, *rest], 2), ([9.0, 2.0, 1.5, 1.02, *rest], 4), ([1.0, 0.5, 0.5, 0.5, *rest], 4)):
-        fitter = Landscape(errors)
-        object.__setattr__(fitter, "options", TrajectoryOptions(horizons=(0.5, 1.0, 1.0, 1.0)))
-        chains.run_chain(fitter, np.zeros(1), (0, 1), known=0.0)
-        assert len(list(fitter.ends)) == len(errors) - taken
-    fitter = Landscape([1.0] * 8)
-    object.__setattr__(fitter, "options", TrajectoryOptions(horizons=(0.5, 1.0, 1.0, 1.0)))
-    ran = chains.race(fitter, [np.zeros(1)] * 3, 0)  # four stages, then two each
-    assert len(ran.ends) == 3 and not list(fitter.ends)
+    horizons = (0.5, 1.0, 1.0, 1.0)
+    rows = [[9.0, 1.05, 1.0, 1.0], [9.0, 2.0, 1.5, 1.02], [0.5, 0.5, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0]]
+    fitter = Landscape(rows, horizons)
+    for chain in range(4):
+        chains.run_chain(fitter, np.zeros(1), (0, chain), known=0.0)
+    assert fitter.taken.tolist() == [2, 4, 4, 2]
+    fitter = Landscape([1.0, 1.0, [1.0, 0.5, 0.4, 0.3], 0.3, 1.0], horizons)
+    ran = chains.race(fitter, [np.zeros(1)] * 5, 0)
+    assert fitter.taken.tolist() == [4, 2, 4, 2, 4]  # those of one pair do not know each other
+    assert np.exp(ran.best[0].error) == pytest.approx(0.3)
+
+
+def test_fits_in_pairs_have_the_precision_and_the_watch_of_the_one_that_asked():
+    """Both are a thread's own: without them a program in single precision would be fitted in single precision."""
+    told = []
+
+    def each(number):
+        tell(number, 2, 0.0)
+        return jnp.asarray([1.0]).dtype, number
+
+    with jax.enable_x64(False), watched(lambda *what: told.append(what[1])), double_precision():
+        assert in_pairs(each, [0, 1, 2]) == [(jnp.dtype("float64"), k) for k in range(3)]
+    assert sorted(told) == [0, 1, 2]
+    with pytest.raises(ZeroDivisionError):
+        in_pairs(lambda k: 1 / k, [1, 0, 2])
 
 
 def test_a_chain_that_has_no_windows_ends_where_it_began():
