@@ -124,10 +124,34 @@ def test_what_starts_of_short_windows_take_of_the_noise_is_put_back():
         found = noise(left, *places, 4, True)
         errors.append(step)
         for kept, spans in ((widths, taken), (without, np.zeros_like(taken))):
-            kept.append(uncertainty(jacobian, left, *places, found, True, starts=spans).std(np.eye(4)))
+            spread = uncertainty(jacobian, left, *places, found, True, starts=spans)
+            kept.append(replace(spread, by_segment=None).std(np.eye(4)))
     true = np.std(errors, axis=0)
     np.testing.assert_allclose(np.mean(widths, axis=0), true, rtol=0.15)
     assert np.all(np.mean(without, axis=0) < 0.85 * true)
+
+
+def test_windows_that_tell_most_and_err_most_are_not_like_all_others():
+    """Fast windows have large slopes and large errors: exchanged with those of slow ones, errors do too little."""
+    rng, windows, length = np.random.default_rng(0), 40, 20
+    size = rng.lognormal(0, 0.5, windows)[:, None, None]
+    slopes = size * rng.normal(size=(windows, 1, 3)) * np.linspace(0, 1, length)[:, None] ** np.arange(1, 4)
+    jacobian, nothing = slopes.reshape(-1, 3), np.zeros((windows * length, 1))
+    segment, sample = np.repeat(np.arange(windows), length), np.tile(np.arange(length), windows)
+    places = np.zeros(len(segment), int), sample, segment
+    errors, covered, alike = [], [], []
+    for _ in range(150):
+        wrong = (size * rng.normal(size=(windows, length, 1)).cumsum(axis=1)).ravel()
+        step = np.linalg.lstsq(jacobian, wrong, rcond=None)[0]
+        left = wrong - jacobian @ step
+        spread = uncertainty(jacobian, left, *places, noise(left, *places, 3, True), True, starts=nothing)
+        covered.append(np.abs(step) < spread.quantile() * spread.std(np.eye(3)))
+        errors.append(step)
+        alike.append(replace(spread, by_segment=None).std(np.eye(3)))
+    assert np.all(np.mean(alike, axis=0) < 0.85 * np.std(errors, axis=0))
+    assert 0.91 < np.mean(covered) < 0.99  # 450 correlated counts: 95 ± 3 %
+    few = jacobian[: 3 * length], left[: 3 * length], *(each[: 3 * length] for each in places)
+    assert uncertainty(*few, noise(*few[1:], 3, True), True, starts=nothing[: 3 * length]).by_segment is None
 
 
 def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_seen():

@@ -8,9 +8,7 @@ Stock, Watson 2018: HAR inference, recommendations for practice).
 Where a short burst of motion carries most of what is known, all slow cosines see it alike, and the fit has set its
 score to zero. So beside them stands what stationary noise of the residuals' own spectrum would do; the wider counts.
 
-Windows of one length, rolled out, have errors that last as long as they do. There the noise of a sum of scores is read
-off exchanged residuals: what the errors of each window would have done in the place of every other, with what its own
-start has taken of them put back.
+Windows of one length, rolled out, have errors that last as long as they do (`window_noise`).
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +18,7 @@ from jaxtyping import Float, Int
 from scipy.fft import next_fast_len
 from scipy.special import stdtrit  # scipy.stats has it too, and takes half a second to import
 
+from diffnea.identify.determine.window_noise import clustered, exchanged
 from diffnea.identify.options import DetermineOptions
 
 # A correlation is over when it stays below its own noise for this many samples.
@@ -31,8 +30,6 @@ NORMAL_QUANTILE = 1.959964
 FEWEST_COSINES = 4
 # Recordings at least that are left out in turn.
 FEWEST_RECORDINGS = 4
-# What every window's start takes up altogether, but for rounding, tells nothing of noise.
-_NOTHING_LEFT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,9 @@ class Uncertainty:
     stationary: Float[np.ndarray, "r r"]  # the same if the noise were stationary
     degrees: float
     root: Float[np.ndarray, "r r"]  # `root rootᵀ` is the covariance under white noise of variance 1
-    by_recording: Float[np.ndarray, "r r"] | None = None  # the same from recordings left out, where there are several
+    by_segment: Float[np.ndarray, "r r"] | None = (
+        None  # the same from each recording or window, where there are several
+    )
 
     def std(self, weights: Float[np.ndarray, "*k r"]) -> Float[np.ndarray, "*k"]:
         """The standard deviation of weighted sums of the estimates, for Student's quantile: the largest of all.
@@ -60,7 +59,7 @@ class Uncertainty:
         That of stationary noise rests on all residuals, not on a few cosines: its quantile is a normal variable's.
         """
         several = [self.covariance, self.stationary * (NORMAL_QUANTILE / self.quantile()) ** 2]
-        several += [] if self.by_recording is None else [self.by_recording]
+        several += [] if self.by_segment is None else [self.by_segment]
         found = [np.einsum("...i,ij,...j->...", weights, each, weights) for each in several]
         return np.asarray(np.sqrt(np.max(found, axis=0)))
 
@@ -140,9 +139,7 @@ def uncertainty(
     orthogonal, triangle = np.linalg.qr(jacobian / scale)
     back = np.linalg.solve(triangle, np.eye(count)) / scale[:, None]
     if starts is not None and len(np.unique(segment)) > 1:
-        meat, degrees = _exchanged(orthogonal, residuals, starts, len(np.unique(segment)))
-        covariance = back @ meat @ back.T
-        return Uncertainty(covariance, covariance, degrees, back)
+        return _of_windows(orthogonal, residuals, starts, len(np.unique(segment)), back)
     # A residual is smaller than its noise by its leverage (MacKinnon and White's HC2).
     leverage = np.minimum(np.sum(orthogonal**2, axis=1), 0.9)
     noisy = residuals / np.sqrt(1 - leverage)
@@ -186,9 +183,7 @@ def roughened(
         moves = (np.array(moves) - np.mean(moves, axis=0)) / scale
         wider = (stdtrit(len(names) - 1, 0.975) / found.quantile()) ** 2
         left_out = wider * (len(names) - 1) / len(names) * moves.T @ moves + open_
-    return replace(
-        found, covariance=found.covariance + open_, stationary=found.stationary + open_, by_recording=left_out
-    )
+    return replace(found, covariance=found.covariance + open_, stationary=found.stationary + open_, by_segment=left_out)
 
 
 def _slow(scores, sample, segment, memory: float, options: DetermineOptions) -> tuple[np.ndarray, float]:
@@ -214,35 +209,17 @@ def _independent(scores, sample, segment) -> tuple[np.ndarray, float]:
     return sums.T @ sums, max(float(len(sums) - scores.shape[1]), 1.0)
 
 
-def _exchanged(orthogonal, residuals, starts, windows: int) -> tuple[np.ndarray, float]:
-    """The variance of the sum of scores if the noise of every window stood in the place of any, `Σ_wv / windows`."""
-    each, taken = (columns.reshape(windows, -1, columns.shape[1]) for columns in (orthogonal, starts))
-    noisy = _unfitted(residuals.reshape(windows, -1), np.concatenate([taken, each], axis=2))
-    meat = np.zeros((orthogonal.shape[1],) * 2)
-    for slopes in each:
-        scores = noisy @ slopes
-        meat += scores.T @ scores / windows
-    return meat, float(windows - 1)
-
-
-def _unfitted(errors, spans) -> Float[np.ndarray, "window row"]:
-    """The noise of windows, of which the fit has left `errors` and has taken what `spans` of each window span.
-
-    In its own window that does no harm, since slopes are orthogonal to what a start spans. In the place of another,
-    whose start spans other motions, errors do too little: most of all in short windows, whose starts take up much of
-    what is slow. They are multiplied by the inverse root of what is left on average, `I − Σ spans spansᵀ / windows`: so
-    the variance is right if noise is white (Bell and McCaffrey 2002).
-    """
-    windows, rows = errors.shape
-    columns = np.moveaxis(spans, 0, 1).reshape(rows, -1) / np.sqrt(windows)
-    if columns.shape[1] > rows:
-        values, vectors = np.linalg.eigh(columns @ columns.T)
-    else:
-        vectors, sizes, _ = np.linalg.svd(columns, full_matrices=False)
-        values = sizes**2
-    left = 1 - values
-    more = np.where(left > _NOTHING_LEFT, np.maximum(left, _NOTHING_LEFT) ** -0.5 - 1, 0.0)
-    return errors + (errors @ vectors * more) @ vectors.T
+def _of_windows(orthogonal, residuals, starts, windows: int, back) -> Uncertainty:
+    """By exchanged residuals; where there are more windows than numbers, no less than by each window's own."""
+    slopes, spans = (columns.reshape(windows, -1, columns.shape[1]) for columns in (orthogonal, starts))
+    errors, degrees = residuals.reshape(windows, -1), float(windows - 1)
+    covariance = back @ exchanged(slopes, spans, errors) @ back.T
+    found = Uncertainty(covariance, covariance, degrees, back)
+    if windows <= len(back):
+        return found
+    meat, each = clustered(slopes, errors, back)
+    wider = stdtrit(each, 0.975) / found.quantile()
+    return replace(found, by_segment=back @ meat @ back.T * np.outer(wider, wider))
 
 
 def _stationary(orthogonal, noisy, joint, sample, segment, reach: float) -> np.ndarray:
