@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
+import diffnea as dn
 from benchmarks.outside.coverage import LEARN
 from benchmarks.outside.families import FAMILIES
 from benchmarks.outside.fitting import fit_with, kind_of, load, recording, truth_like
@@ -45,6 +46,7 @@ def fitted(log: Experiment, lengths: list[float], number: int) -> Iterator[dict[
     read = recording(simulate(log), machine)
     actuator = "stribeck" if dry else "viscous"
     warm = fit_with(given, [read], actuator=actuator, loss="acceleration", learn=LEARN)
+    assert isinstance(warm.model, dn.Model)
     truth = truth_like(warm.model, log)
     with double_precision(), np.errstate(all="ignore"):
         free = unknowns(warm.robot, LEARN, warm.model.actuator, jax.random.key(0))

@@ -29,6 +29,7 @@ def problem():
     track = Track("swing", system.dt, q, qd, np.zeros_like(q), u, q + noise)
     free = unknowns(system.robot, ("inertia",), "viscous", jax.random.key(0))
     cut = shots([track], free, 20, np.full(2, 1e-3), np.array([1e-2, 1e-2, 0.1, 0.1]))
+    assert cut is not None
     return Shooting(free, cut, cut.measured.size)
 
 
@@ -91,6 +92,7 @@ def test_a_step_of_several_samples_takes_the_mean_command(problem):
     q = np.zeros((61, 2))
     track = Track("ramp", 0.001, q, q, q, u, q + u)
     cut = shots([track], problem.free, 10, np.ones(2), np.ones(4), every=3)
+    assert cut is not None
     np.testing.assert_allclose(cut.u[:, 0, 0, 0], 1 + 3 * np.arange(10))
     np.testing.assert_allclose(cut.measured[:, 1, 0], 30 + 3 * np.arange(10))
     np.testing.assert_allclose(cut.dt, 0.003)

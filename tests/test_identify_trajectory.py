@@ -1,6 +1,8 @@
 """The trajectory loss: weights that mind the usual window, moderate steps, and a choice that does not flip."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -68,6 +70,7 @@ def test_errors_of_any_time_and_of_usual_windows_decide():
     wrong[:, 1] = 2 * TrajectoryOptions().lost
     wrong[10, 2] = np.nan
     found = weights(wrong, np.ones(2))
+    assert found is not None
     assert not found[:, 1:3].any() and (found[:, 3:] > 0).all()
     counted = np.square(found[:, 3:] * wrong[:, 3:]).mean((1, 2))
     assert counted[25] > 0.02 * counted[-1]  # 0.004 without weights that grow weaker
@@ -82,6 +85,7 @@ def test_steps_are_moderate_and_what_is_not_determined_stays(swings):
     run = rollout(rubbing(system.robot), jnp.asarray([0.0, 0.4]), jnp.zeros(2), swings[0].u, 0.004)
     q, qd = np.asarray(run.q), np.asarray(run.qd)
     cut = shots([Track("swing", 0.004, q, qd, q, swings[0].u, q)], free, 63, np.full(2, 1e-3), np.full(4, 1e-3))
+    assert cut is not None
     problem = Shooting(free, cut, cut.measured.size)
     unit = np.maximum(1.0, np.abs(free.start))
     whole = problem.least_squares.with_prior(Quadratic(free.start, 10 / problem.rows / unit**2), free.size)
@@ -99,6 +103,7 @@ def test_windows_of_several_rates_keep_their_own(swings):
     q, u = swings[0].q, swings[0].u
     tracks = [Track(f"{dt}", dt, q, q, q, u, q) for dt in (0.002, 0.004)]
     cut = shots(tracks, free, 100, np.ones(2), np.ones(4))
+    assert cut is not None
     assert sorted(set(cut.dt)) == [0.002, 0.004]
     assert len(cut.dt) == 2 * (7 + 6 + 7 + 6) and len(side_by_side(tracks, 100)) == 2 * 7
 
@@ -121,8 +126,11 @@ def test_time_stamps_that_differ_in_the_last_digit_give_the_same_fit(swings):
 class Landscape(Fitter):
     """Chains whose stages have given errors, a row a chain, whatever they begin with."""
 
+    errors: Sequence[Any]
+    taken: np.ndarray  # so many stages of each
+
     def __init__(self, errors, horizons=(1.0,)):
-        taken = np.zeros(len(errors), int)  # so many stages of each
+        taken = np.zeros(len(errors), int)
         vars(self).update(errors=errors, taken=taken, options=TrajectoryOptions(horizons=horizons))
 
     def start(self, theta, loss=np.inf):
@@ -237,11 +245,12 @@ def test_another_seed_draws_other_windows_and_starts_and_the_same_seed_the_same(
     stages = [
         fitter.few(0.25, fitter.free.start, seed) for seed in ((0, 1, 2), (0, 1, 2), (1, 1, 2), (0, 2, 2), (0, 1, 3))
     ]
-    assert all(stage is not None and stage.problem is not None for stage in stages)
-    places = [stage.problem.shots.x0 for stage in stages]
+    places = [stage.problem.shots.x0 for stage in stages if stage is not None and stage.problem is not None]
+    assert len(places) == len(stages)
     np.testing.assert_array_equal(places[0], places[1])
     assert all(not np.array_equal(places[0], other) for other in places[2:])
-    np.testing.assert_array_equal(stages[0].theta, stages[1].theta)
+    thetas = [stage.theta for stage in stages if stage is not None]
+    np.testing.assert_array_equal(thetas[0], thetas[1])
     drawn = [np.stack(with_other_friction(fitter.free, fitter.free.start, 3, seed)) for seed in (0, 0, 1)]
     np.testing.assert_array_equal(drawn[0], drawn[1])
     assert all(not np.array_equal(one, other) for one, other in zip(drawn[0], drawn[2], strict=True))
@@ -251,7 +260,7 @@ def test_another_seed_draws_other_windows_and_starts_and_the_same_seed_the_same(
 def test_a_fit_follows_its_seed_bit_for_bit(swings):
     robot = systems.cartpole().robot
     heavy = replace(robot, inertia=jax.tree.map(lambda leaf: 1.3 * leaf, robot.inertia))
-    how = dict(actuator="stribeck", loss="trajectory", method="lm", test=swings)
+    how: dict[str, Any] = dict(actuator="stribeck", loss="trajectory", method="lm", test=swings)
     first, again, other = (fit(heavy, swings, seed=seed, **how) for seed in (0, 0, 1))
     leaves = [[np.asarray(leaf) for leaf in jax.tree.leaves(each.model)] for each in (first, again, other)]
     assert all(np.array_equal(a, b) for a, b in zip(leaves[0], leaves[1], strict=True))
