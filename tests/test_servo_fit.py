@@ -20,6 +20,7 @@ from diffnea.identify.options import Options, ServoOptions
 from diffnea.identify.problem.goals import are_goals
 from diffnea.identify.problem.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.servo.finer import finer_errors
 from diffnea.identify.servo.lanes import lanes
 from diffnea.identify.servo.objective import LEAST_RMS, Objective
 from diffnea.identify.servo.plan import planned
@@ -174,6 +175,24 @@ def test_lanes_predict_what_roll_outs_do(robot, motions):
         own = data.compared_motion == k
         rows = data.compared_rows[own] - np.flatnonzero(data.motion.ravel() == k)[0]
         assert np.allclose(found.errors[own], left[rows], atol=2e-5)
+
+
+def test_finer_steps_keep_delays_and_rows(robot, motions):
+    """Halved samples: the same motion but for what inner steps leave, row by row, delays and all."""
+    tracks = split(motions, None, ("a", "b"), 2, 0).fitted
+    data = lanes(tracks, 8)
+    coarse, fine = (
+        finer_errors(Model(robot, combine(*_parts(steps), Delay.of(np.array(TRUE["delay"]), 2))), tracks, data)
+        for steps in (2, 16)
+    )
+    assert np.sqrt(np.mean(fine**2)) < 0.6 * STEP  # rounding of encoders, and what ten inner steps of the truth leave
+    assert np.sqrt(np.mean((coarse - fine) ** 2)) < 0.5e-3
+    assert np.abs(coarse - fine).max() > 1e-5
+
+
+def _parts(steps: int) -> tuple:
+    friction = Coulomb.of(TRUE["dry"]), Load.of(np.full(2, 0.15), np.full(2, 0.1))
+    return Servo.of(TRUE["kp"], TRUE["kd"], steps=steps), *friction
 
 
 def test_slopes_that_steps_corrected_agree_with_them():

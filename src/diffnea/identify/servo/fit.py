@@ -17,6 +17,7 @@ from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
 from diffnea.identify.servo import table as tables
+from diffnea.identify.servo.finer import finer_errors
 from diffnea.identify.servo.jumps import search_with_jumps
 from diffnea.identify.servo.lanes import THIN, Lanes, lanes
 from diffnea.identify.servo.objective import Objective
@@ -133,7 +134,10 @@ def linearised_motions(
     theta: Float[np.ndarray, " p"],
     tracks: Sequence[Track],
 ) -> Linearised:
-    """Errors of whole motions at the solution and their slopes, by differences; in RMS errors of each joint."""
+    """Errors of whole motions at the solution and their slopes, by differences; in RMS errors of each joint.
+
+    Errors are those of finer steps: what they still ask for is what inner steps have bent, and widens intervals.
+    """
     objective = Objective(data, chosen)
     here = objective.compared(found.theta[None])[0]
     slopes = objective.slopes(found.theta, here) / objective.spread[:, None, None]
@@ -142,10 +146,12 @@ def linearised_motions(
     starts[motion[::-1]] = np.arange(len(motion))[::-1]
     scale = np.sqrt(np.mean(np.square(here.errors), axis=0))
     n, size = here.errors.shape[1], len(theta)
+    left = finer_errors(chosen.model(jnp.asarray(found.theta)), tracks, data)
+    left = np.where(np.isfinite(left), left, here.errors)
     return Linearised(
         theta=theta,
         jacobian=(slopes[:size] / scale).transpose(1, 2, 0).reshape(-1, size).astype(float),
-        residuals=(here.errors / scale).ravel().astype(float),
+        residuals=(left / scale).ravel().astype(float),
         joint=np.tile(np.arange(n), len(motion)),
         sample=np.repeat(THIN * (np.arange(len(motion)) - starts[motion]), n),
         segment=np.repeat(motion, n),
