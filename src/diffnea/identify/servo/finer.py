@@ -24,10 +24,10 @@ def finer_errors(model: Model, tracks: Sequence[Track], data: Lanes) -> Float[np
     halves = lanes([_halved(track) for track in tracks], prompt.actuator.most_delay)
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], prompt)
     came = Predictor(halves, prompt)(one)[0]
-    errors = np.zeros(data.measured.shape)
+    errors = np.zeros_like(data.measured)
     for k in range(data.count):
         errors[data.motion == k] = came[halves.motion == k][::2] - data.measured[data.motion == k]
-    return errors.reshape(-1, errors.shape[-1])[data.compared_rows]
+    return errors.reshape(-1, model.num_joints)[data.compared_rows]
 
 
 def _halved(track: Track) -> Track:
