@@ -27,6 +27,7 @@ from diffnea import manifold
 mj: Any = mujoco  # its parts have no types
 STEP = 1e-5
 SPREAD = 0.4
+SAME = 1e-5  # of rows of constraints: loops are closed to 1e-8
 AGREE, LOOPS_AGREE = 1e-8, 1e-6
 
 
@@ -83,12 +84,11 @@ class Witness:
         self.at(q, qd)
         kinds = int(mj.mjtEq.mjEQ_CONNECT), int(mj.mjtEq.mjEQ_WELD)
         rows = [k for k in range(self.data.nefc) if self._closes(k, kinds)]
-        J = np.array(self.data.efc_J).reshape(self.data.nefc, -1)
+        sparse, J = self.data, np.zeros((self.data.nefc, self.model.nv))
         if mj.mj_isSparse(self.model):
-            J = np.zeros((self.data.nefc, self.model.nv))
-            mj.mju_sparse2dense(
-                J, self.data.efc_J, self.data.efc_J_rownnz, self.data.efc_J_rowadr, self.data.efc_J_colind
-            )
+            mj.mju_sparse2dense(J, sparse.efc_J, sparse.efc_J_rownnz, sparse.efc_J_rowadr, sparse.efc_J_colind)
+        else:
+            J[:] = np.array(self.data.efc_J).reshape(J.shape)
         return J[rows] @ self.turn(q)
 
     def _closes(self, row: int, kinds: tuple[int, ...]) -> bool:
@@ -111,10 +111,11 @@ class Witness:
             return np.linalg.solve(M, tau - bias)
         J = self.gaps(q, qd)
         ends = [self.gaps(self.moved(q, qd, t), qd) @ qd for t in (STEP, -STEP)]
-        count = len(J)
-        whole = np.block([[M, -J.T], [J, np.zeros((count, count))]])
-        right = np.concatenate([tau - bias, -(ends[0] - ends[1]) / (2 * STEP)])
-        return np.linalg.lstsq(whole, right, rcond=1e-12)[0][: len(M)]
+        left, sizes, right = np.linalg.svd(J, full_matrices=False)
+        new = sizes > SAME * sizes[0]  # planar loops have rows that say nothing new
+        J, rate = sizes[new, None] * right[new], -left.T[new] @ (ends[0] - ends[1]) / (2 * STEP)
+        whole = np.block([[M, -J.T], [J, np.zeros((len(J), len(J)))]])
+        return np.linalg.solve(whole, np.concatenate([tau - bias, rate]))[: len(M)]
 
 
 def compare(robot: dn.Robot, path: Path, samples: int) -> dict[str, float]:

@@ -368,3 +368,9 @@ def test_a_malformed_feature_is_refused_in_one_line(case, tmp_path):
     said = str(caught.value)
     assert said.isprintable() and 10 < len(said) < 600, said
     assert type(caught.value).__module__.startswith("diffnea") or said.partition(":")[0] in ("fit", "excite", "base")
+
+
+def test_a_bag_of_ros_1_is_told_how_to_become_one_of_ros_2(tmp_path):
+    (tmp_path / "run.bag").write_bytes(b"#ROSBAG V2.0\n" + bytes(100))
+    with pytest.raises(dn.RecordingError, match=r"rosbags-convert --src run\.bag --dst run` .* give the folder run$"):
+        dn.load_recording(tmp_path / "run.bag")

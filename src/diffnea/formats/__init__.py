@@ -19,6 +19,7 @@ from diffnea.formats.locking import float_base, ground_base, places, unlock
 from diffnea.formats.locking import lock as locked
 from diffnea.formats.merging import attached, check_physical, frames, tips
 from diffnea.formats.revision import Curves, Servos, describe, revise
+from diffnea.formats.shapes import shapes
 from diffnea.formats.xml_text import MOST_BYTES, XMLFault, parse
 from diffnea.robot import Robot, Source, astype, pulled
 from diffnea.text import one_line
@@ -155,6 +156,21 @@ def flange(robot: Robot, link: str) -> tuple[str, np.ndarray]:
             joints=tuple(joint for joint in kept if joint.parent not in gone and joint.child not in gone),
         )
     return tips(description)[link]
+
+
+def link_shapes(robot: Robot) -> list[tuple[int, np.ndarray]]:
+    """Shapes that the file draws: the moving link that carries each (−1: the base), and points in its frame.
+
+    A shape is the convex hull of its points. Empty without a file, and where that names meshes which are not there.
+    """
+    if robot.source is None:
+        return []
+    placed, found = link_frames(robot), []
+    for name, points in shapes(robot.source):
+        if name in placed:
+            owner, pose = placed[name]
+            found.append((owner, points @ pose[:3, :3].T + pose[:3, 3]))
+    return found
 
 
 def _below(description: Description, joint: str) -> set[str]:

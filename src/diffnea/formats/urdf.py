@@ -106,7 +106,7 @@ def _read_link(element: Element) -> Link:
     for key, (row, column) in _TENSOR.items():
         default = None if row == column else (0.0,)
         (tensor[row, column],) = (tensor[column, row],) = _numbers(tensor_element, key, 1, where, default)
-    origin = _read_origin(inertials[0], where)
+    origin = read_origin(inertials[0], where)
     rotation = origin[:3, :3]
     return Link(name, pseudo_inertia(mass, origin[:3, 3], rotation @ tensor @ rotation.T))
 
@@ -117,7 +117,7 @@ def _read_joint(element: Element, allow_unphysical: bool) -> Joint:
         found = "has no type" if kind is None else f'is "{kind}"'
         raise RobotFileError(f"{where} {found}; use {_ACCEPTED}")
     parent, child = _end(element, "parent", where), _end(element, "child", where)
-    origin = _read_origin(element, where)
+    origin = read_origin(element, where)
     if kind == "fixed":
         return Joint(name, kind, parent, child, origin)
     if kind == "floating":
@@ -184,7 +184,8 @@ def _read_limits(element: Element, kind: str, where: str) -> dict[str, float]:
     return values
 
 
-def _read_origin(element: Element, where: str) -> np.ndarray:
+def read_origin(element: Element, where: str) -> np.ndarray:
+    """The pose of an element's <origin>; none is no pose."""
     origin, pose = element.first("origin"), np.eye(4)
     if origin is not None:
         pose[:3, :3] = rpy_matrix(_numbers(origin, "rpy", 3, where, (0.0, 0.0, 0.0)))
@@ -288,7 +289,7 @@ def _edit_inertia(edits: Edits, element: Element, link: Link) -> None:
         edits.add(element, "\n".join(_inertial_lines(link)))
         return
     mass, centre, rotational = central_moments(link.inertia)
-    rotation = _read_origin(inertial, link.name)[:3, :3]
+    rotation = read_origin(inertial, link.name)[:3, :3]
     tensor = rotation.T @ rotational @ rotation
     scale = np.abs(tensor).max()
     mass_element, tensor_element, origin = (inertial.first(tag) for tag in ("mass", "inertia", "origin"))

@@ -107,6 +107,12 @@ def _tables(path: Path, column_map: Mapping[str, Any], joints: Sequence[str] | N
         return readers[ending](path)
     if ending in (".mcap", ".db3"):
         return ros_bags.tables(path, column_map, joints, floating)
+    if ending == ".bag":
+        name = path.stem
+        raise RecordingError(
+            f"is a bag of ROS 1; convert it by `rosbags-convert --src {path.name} --dst {name}` (of the package "
+            f"rosbags) and give the folder {name}"
+        )
     raise RecordingError(f'ends in "{path.suffix}"; use {ENDINGS}')
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.batches import forward_kinematics
+from diffnea.formats import link_shapes
 from diffnea.identify import Fit
 from diffnea.identify.judge.balance import Balance
 from diffnea.identify.judge.windows import Windows, predict
@@ -20,6 +21,8 @@ OFTEN = 0.5
 # Bodies are drawn no larger and no smaller than these shares of the robot's reach.
 LARGEST, SMALLEST = 0.5, 0.01
 DIGITS = 4
+# Points of shapes on one page.
+MOST_POINTS = 6000
 # A base that goes farther than so many times the robot's reach is looked at from beside it.
 FAR = 6.0
 
@@ -103,6 +106,7 @@ def scene(
     centres = _centres(robot)
     links = []
     reach = _reach(robot, centres)
+    drawn = _hulls(robot)
     for i in range(robot.num_links):
         children = [k for k, parent in enumerate(robot.tree.parents) if parent == i]
         ends = [np.asarray(robot.placement.translation)[k] for k in children]
@@ -121,10 +125,23 @@ def scene(
                 "ends": [_rounded6(end) for end in ends if np.linalg.norm(end) > 1e-4 * reach],
                 "centre": _rounded6(centres[i]),
                 "body": _body(robot, i, reach),
+                "hulls": drawn.get(i, []),
             }
         )
     points = _points(robot, q if whole is None else whole, centres)
-    return {"links": links, **_view(points, reach)}
+    return {"links": links, "base": drawn.get(-1, []), **_view(points, reach)}
+
+
+def _hulls(robot: Robot) -> dict[int, list[Any]]:
+    """Shapes that the robot's file draws, by link, as long as they are not too many for a page."""
+    found: dict[int, list[Any]] = {}
+    count = 0
+    for link, points in link_shapes(robot):
+        count += len(points)
+        if count > MOST_POINTS:
+            break
+        found.setdefault(link, []).append(_rounded(points))
+    return found
 
 
 def _rounded6(values: np.ndarray) -> Any:

@@ -98,6 +98,30 @@ window.playback = (() => {
     pen.stroke();
     pen.globalAlpha = 1;
   }
+  // A shape of the robot's file: the outline of its projected points, by Andrew's chain.
+  function shape(pen, pose, points, colour, filled) {
+    const seen = points.map((p) => project(add(pose.p, times(pose.R, p)))).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    const left = (o, a, b) => (a[0] - o[0]) * (b[1] - o[1]) - (a[1] - o[1]) * (b[0] - o[0]) <= 0;
+    const chain = (several) => {
+      const found = [];
+      for (const p of several) {
+        while (found.length > 1 && left(found[found.length - 2], found[found.length - 1], p)) found.pop();
+        found.push(p);
+      }
+      return found.slice(0, -1);
+    };
+    pen.beginPath();
+    [...chain(seen), ...chain([...seen].reverse())].forEach((p) => pen.lineTo(...p));
+    pen.closePath();
+    pen.fillStyle = colour;
+    pen.strokeStyle = colour;
+    pen.globalAlpha = 0.1;
+    if (filled) pen.fill();
+    pen.globalAlpha = 0.35;
+    pen.lineWidth = 1;
+    pen.stroke();
+    pen.globalAlpha = 1;
+  }
   function robot(pen, q, colour, width, filled) {
     const found = poses(q);
     pen.strokeStyle = colour;
@@ -105,7 +129,8 @@ window.playback = (() => {
     pen.lineCap = "round";
     links.forEach((link, i) => {
       const pose = found[i];
-      if (control("bodies").checked && link.body) body(pen, pose, link, colour, filled);
+      if (control("bodies").checked && link.hulls.length) link.hulls.forEach((points) => shape(pen, pose, points, colour, filled));
+      else if (control("bodies").checked && link.body) body(pen, pose, link, colour, filled);
       pen.strokeStyle = colour;
       pen.fillStyle = colour;
       pen.lineWidth = width;
@@ -119,6 +144,8 @@ window.playback = (() => {
   }
   // What stands still: the base's links, and the rails of joints that slide on it.
   function fixed(pen, colours) {
+    const still = { R: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], p: [0, 0, 0] };
+    if (control("bodies").checked) data.scene.base.forEach((points) => shape(pen, still, points, colours.line, true));
     pen.strokeStyle = colours.line;
     pen.lineWidth = 3;
     links.forEach((link) => {
