@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +17,10 @@ QUICK = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_pas
 if tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11):  # later ones do not know the flag, and abort
     QUICK.append("--xla_cpu_use_fusion_emitters=false")
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICK])
+
+# In the background of a shell Ctrl-C is ignored, and would be by the processes that tests send one to.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Compiling leaves many objects that stay: to look for garbage among them as often as usual takes 4 % of the time.
 gc.set_threshold(50_000, 20, 20)

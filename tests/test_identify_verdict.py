@@ -86,6 +86,14 @@ def test_equal_errors_are_no_better():
     assert verdict == "no better than the start" and "against-start" in verdict.codes
 
 
+def test_a_fit_better_than_what_counts_says_so():
+    """Its errors are a millionth of the start's, the ratio is not: encoders' steps would decide."""
+    for error, expected in ((1e-7, True), (2e-3, False)):
+        metrics = replace(METRICS, fit=replace(NOTHING, horizons=(0.5, 1.0), error=(error / 2, error)))
+        verdict = judge(metrics, GOOD, ["joint"])
+        assert verdict == "accepted" and ("below-floor" in verdict.codes) == expected
+
+
 def structure(removed, ratio):
     share, times = (Bound(each, each, each) for each in (removed, ratio))
     return Structure(np.array([removed]), np.array([removed]), (share,), (times,))

@@ -156,6 +156,7 @@ SENTENCES: dict[str, str] = {
     "not-finite": "predictions on the held-out data are not finite",
     "against-start": "error of {what}: {ratio:.3g} × the initial model's (below {bound:.3g}; "
     "{windows} held-out windows)",
+    "below-floor": "the fit is off by less than {floor:.1%} of the motion, and counts as off by that in these ratios",
     "start-unknown": "the robot file says nothing to compare with: it has no masses, or predicts nothing finite",
     "against-guess": "error of roll-outs: {ratio:.3g} × the better of constant velocity and standing still "
     "(below {bound:.3g}; at most {most:g} and surely below 1 is accepted)",

@@ -136,8 +136,11 @@ def _compared(metrics: Metrics, found: Assessment, options: JudgeOptions) -> lis
         ratio, _, bound = np.exp(found.against_start)
         values = {"what": found.basis, "ratio": float(ratio), "bound": float(bound), "windows": found.windows}
         said.append(note("against-start", **values))
-    met = found.against_guess is not None and _beats_guesses(found.against_guess, options)
-    return [*said, _guess(found, options)] if met else said
+    if found.against_guess is not None and _beats_guesses(found.against_guess, options):
+        said.append(_guess(found, options))
+    if found.basis == "roll-outs" and max(metrics.fit.error, default=np.inf) < options.floor:
+        said.append(note("below-floor", floor=options.floor))
+    return said
 
 
 def _guess(found: Assessment, options: JudgeOptions) -> Note:
