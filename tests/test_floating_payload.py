@@ -8,6 +8,7 @@ from test_floating_fit import MASS, flown, hopper, recording
 
 import diffnea as dn
 from diffnea import report
+from diffnea.cli import main
 from diffnea.identify.floating.columns import Beside
 from diffnea.identify.floating_payload import _known
 
@@ -64,6 +65,13 @@ def test_a_payload_is_on_one_link_and_learned_alone(carrying, robot):
     elsewhere = dn.fit(robot, carrying[:2000], learn="payload", links=["l_shank"])
     assert elsewhere.payload is not None and elsewhere.payload.frame == "l_shank"
     assert float(elsewhere.payload.mass) < 0.5  # what the trunk carries is not on a shank
+
+
+def test_check_says_that_a_fit_is_as_quick(carrying, tmp_path, capsys):
+    (tmp_path / "hopper.xml").write_text(hopper())
+    dn.save_recording(carrying[:500], tmp_path / "log.csv")
+    assert main(["check", str(tmp_path / "hopper.xml"), str(tmp_path / "log.csv"), "--learn", "payload"]) == 1
+    assert "diffnea fit … --learn payload" in capsys.readouterr().err
 
 
 def test_where_a_sensor_is_stays_and_its_bias_does_not():

@@ -90,6 +90,10 @@ class Check(CheckArguments):
 
     def _of_free_base(self, robot: Robot, data: list[Recording]) -> dict[str, Any]:
         """The same of a free base: its equations are linear, so that a fit takes no longer than a forecast."""
+        if "payload" in self.learn:
+            raise ValueError(
+                "check: of a free base a payload is found as quickly as foretold: diffnea fit … --learn payload"
+            )
         learn = inputs.parts_to_learn(self.learn)
         found = identify.fit(robot, data, learn=learn, actuator=self.actuator, loss=self.loss, feet=feet_of(self.feet))
         given = Model(robot, for_robot(found.config["actuator"], robot))
