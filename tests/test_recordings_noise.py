@@ -3,16 +3,58 @@
 import numpy as np
 import pytest
 
+import diffnea as dn
+from diffnea.identify.problem.tracks import split
 from diffnea.recordings.smoothing import derivatives
+
+RATE, COUNT, NOISE = 250, 4000, 4e-6
+
+
+def positions(seed, plateau):
+    """Motion below 2 Hz, above that accelerations that are random and as large as `plateau` says, and noise."""
+    rng = np.random.default_rng(seed)
+    f = np.fft.rfftfreq(COUNT, 1 / RATE)[1:]
+    size = plateau(f) + 10 / (1 + (f / 1.2) ** 6)
+    lines = size * (rng.standard_normal((2, len(f))).T @ [1, 1j]) / (2 * np.pi * f) ** 2
+    q = np.fft.irfft(np.concatenate([[0], lines]), COUNT)
+    return q / q.std() + NOISE * rng.standard_normal(COUNT)
+
+
+def rigid(f):
+    return np.where(np.abs(f - 4.0) < 0.6, 0.8, 1.0)
+
+
+def bending(f):
+    """Of a motor whose link swings by itself at 4 Hz: it stands still there, and turns more easily above."""
+    return 4 * np.abs(f**2 - 4.0**2) / (f**2 + 4.0**2)
+
+
+def vibrating(q):
+    track = dn.Recording(time=np.arange(COUNT) / RATE, q=q[:, None], u=0 * q[:, None], joint_names=("elbow",))
+    return [note for note in split(track, None, ("elbow",), 1, 0).notes if note.code == "vibration"]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 4, 5])
 def test_accelerations_that_are_white_over_decades_are_not_taken_for_noise(seed):
     """As friction that jumps makes them: by chance they are lowest at some place or another, far below the noise."""
-    rng, count, dt, noise = np.random.default_rng(seed), 4000, 1 / 250, 4e-6
-    f = np.fft.rfftfreq(count, dt)[1:]
-    size = (1 + 10 / (1 + (f / 1.2) ** 6)) * np.where(np.abs(f - 4.0) < 0.6, 0.8, 1.0)  # motion below 2 Hz, a plateau
-    lines = size * (rng.standard_normal((2, len(f))).T @ [1, 1j]) / (2 * np.pi * f) ** 2
-    q = np.fft.irfft(np.concatenate([[0], lines]), count)
-    found = derivatives(q / q.std() + noise * rng.standard_normal(count), dt)
-    assert found.noise < 6 * noise and found.bandwidth > 20  # 50 to 120 times too much was found before, and 5 Hz
+    q = positions(seed, rigid)
+    found = derivatives(q, 1 / RATE)
+    assert found.noise < 6 * NOISE and found.bandwidth > 20  # 50 to 120 times too much was found before, and 5 Hz
+    assert NOISE / 2 < found.white < 2 * NOISE
+    assert vibrating(q) == []
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_joint_that_bends_is_named_where_its_motion_passes_for_noise(seed):
+    q = positions(seed, bending)
+    (said,) = vibrating(q)
+    low, high, times = (float(str(said.values[key])) for key in ("low", "high", "times"))
+    assert said.subject == "elbow" and times > 10 and low < 20 < high
+
+
+def test_noise_of_an_encoder_is_no_vibration():
+    slow = np.sin(3 * np.arange(COUNT) / RATE)
+    noise = np.random.default_rng(0).standard_normal(COUNT)
+    for step in (1e-5, 1e-3):
+        assert vibrating(slow + step * noise) == [] and vibrating(step * np.round(slow / step)) == []
+    assert vibrating(slow) == []

@@ -16,7 +16,7 @@ from benchmarks.outside.robots import Machine, urdf
 from benchmarks.outside.simulate import Experiment, Log, machine_of
 from diffnea import actuators
 from diffnea.identify.judge.windows import without_delay
-from diffnea.simulate.delay import delayed
+from diffnea.simulate.delay import delayed, weights
 
 NO_FRICTION = 1e-12  # an actuator has no exact zero
 # Kinds of numbers, by how the formula of one that belongs to an actuator begins.
@@ -67,7 +67,7 @@ def fit_as_a_user(robot: dn.Robot, recordings: list[dn.Recording]) -> dn.Fit:
     """A fit with the package's defaults; where these leave friction out, with friction and torques."""
     _double()
     automatic = inspect.signature(dn.fit).parameters["actuator"].default == "auto"
-    options = {} if automatic else {"actuator": "stribeck", "loss": "torque"}
+    options: dict[str, Any] = {} if automatic else {"actuator": "stribeck", "loss": "torque"}
     return dn.fit(robot, recordings, **options)
 
 
@@ -177,7 +177,7 @@ def rollout_error(model: Any, log: Log, rate: int) -> float:
     steps = round(WINDOW * rate)
     starts = np.arange(rate // 2, len(log.time) - steps, steps)
     prompt, late = without_delay(model)
-    arrived = log.u if late is None else np.asarray(delayed(jnp.asarray(log.u), *late))
+    arrived = log.u if late is None else np.asarray(delayed(jnp.asarray(log.u), weights(*late)))
     u = np.stack([arrived[k : k + steps + 1] for k in starts])
     with np.errstate(all="ignore"):
         run = dn.rollout(prompt, log.true_q[starts], log.true_qd[starts], u, dt=1 / rate)

@@ -24,6 +24,8 @@ class JointSmoothing:
 
     joint: str
     noise: float  # standard deviation of one position reading
+    white: float  # of what is white at the top of the spectrum, from so many Hz on
+    white_from: float
     step: float  # of the encoder, 0 where none is seen
     bandwidth: float  # Hz
     qd_std: float
@@ -116,6 +118,8 @@ def _describe(found: Derivatives, k: int, recording: Recording, count: int) -> J
     return JointSmoothing(
         joint=joint_labels(recording)[k],
         noise=found.noise,
+        white=found.white,
+        white_from=found.white_from,
         step=found.step,
         bandwidth=found.bandwidth,
         qd_std=found.qd_std,

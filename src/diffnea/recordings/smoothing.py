@@ -27,6 +27,8 @@ NOISE_BAND, MOTION, NOISE_LINES = 0.7, 10.0, 300
 # Friction that jumps makes accelerations white over decades: they are lowest at several places, equal but for chance of
 # this probability. Where the last of them has noise smaller by more than this factor, the first was motion.
 EQUAL_CHANCE, MISREAD = 0.05, 10.0
+# White noise of an encoder is as large in every band, up to chance and a little colour: this factor in power.
+COLOUR = 2.0
 # Its power may be this much larger than was found; what looks like motion because of that would be followed upwards.
 UNSURE = 1.2
 # A record shorter than this is not smoothed, it is refused.
@@ -55,6 +57,8 @@ class Derivatives:
     qdd: Float[np.ndarray, " time"]
     step: float  # encoder step, 0 where there is none
     noise: float  # standard deviation of a single position
+    white: float  # of what is white at the top of the spectrum: where noise is far larger, it is not the encoder's
+    white_from: float  # Hz
     bandwidth: float  # corner, Hz
     qd_std: float  # expected error of qd: noise that passes and motion that does not
     qdd_std: float
@@ -72,6 +76,7 @@ def derivatives(y: Float[np.ndarray, " time"], dt: float, bandwidth: float | Non
     corner = _best_corner(spectrum, noise, len(y)) if bandwidth is None else 2 * math.pi * bandwidth * dt
     corner = min(corner, HIGHEST * math.pi)
     q, qd, qdd = _filter(y, dt, corner)
+    white, lowest = _white(spectrum)
     qd_std, qdd_std = (_error(spectrum, noise, corner, k, bandwidth is None) / dt**k for k in (1, 2))
     return Derivatives(
         q=q,
@@ -79,6 +84,8 @@ def derivatives(y: Float[np.ndarray, " time"], dt: float, bandwidth: float | Non
         qdd=qdd,
         step=step,
         noise=noise,
+        white=max(white, step / math.sqrt(12)),
+        white_from=lowest / (2 * math.pi * dt),
         bandwidth=corner / (2 * math.pi * dt),
         qd_std=qd_std,
         qdd_std=qdd_std,
@@ -157,6 +164,16 @@ def _floor(spectrum: Spectrum) -> float:
     last = int(np.flatnonzero(acceleration <= chance * acceleration[valley])[-1])
     later = _read(spectrum, omega[max(last, valley)])
     return later if MISREAD * later < found else found
+
+
+def _white(spectrum: Spectrum) -> tuple[float, float]:
+    """The level of the noise, and where it begins (rad a sample): from the top down, as long as bands are alike."""
+    omega, power, lines = _bands(spectrum)
+    totals, counts = np.cumsum((power * lines)[::-1])[::-1], np.cumsum(lines[::-1])[::-1]
+    means = totals / counts
+    louder = np.flatnonzero(power[:-1] > COLOUR * means[1:])
+    first = int(louder[-1]) + 1 if len(louder) else 0
+    return math.sqrt(float(means[first])), float(omega[first])
 
 
 def _read(spectrum: Spectrum, valley: float) -> float:
