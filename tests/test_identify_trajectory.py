@@ -15,16 +15,13 @@ from diffnea.batches import mass_matrix
 from diffnea.identify import fit
 from diffnea.identify.judge.windows import samples
 from diffnea.identify.options import TrajectoryOptions
-from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.progress import tell, watched
 from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.identify.solve.task import Found
 from diffnea.identify.trajectory import chains
-from diffnea.identify.trajectory.pairs import in_pairs
 from diffnea.identify.trajectory.rollout_errors import RolloutErrors
 from diffnea.identify.trajectory.shooting import Shooting, shots, side_by_side
 from diffnea.identify.trajectory.stages import Fitter, Stage
@@ -165,23 +162,8 @@ def test_a_chain_that_has_come_to_the_best_minimum_so_far_goes_no_further():
     assert fitter.taken.tolist() == [2, 4, 4, 2]
     fitter = Landscape([1.0, 1.0, [1.0, 0.5, 0.4, 0.3], 0.3, 1.0], horizons)
     ran = chains.race(fitter, [np.zeros(1)] * 5, 0)
-    assert fitter.taken.tolist() == [4, 2, 4, 2, 4]  # those of one pair do not know each other
+    assert fitter.taken.tolist() == [4, 2, 4, 2, 4]  # a better end is another minimum, and known from then on
     assert np.exp(ran.best[0].error) == pytest.approx(0.3)
-
-
-def test_fits_in_pairs_have_the_precision_and_the_watch_of_the_one_that_asked():
-    """Both are a thread's own: without them a program in single precision would be fitted in single precision."""
-    told = []
-
-    def each(number):
-        tell(number, 2, 0.0)
-        return jnp.asarray([1.0]).dtype, number
-
-    with jax.enable_x64(False), watched(lambda *what: told.append(what[1])), double_precision():
-        assert in_pairs(each, [0, 1, 2]) == [(jnp.dtype("float64"), k) for k in range(3)]
-    assert sorted(told) == [0, 1, 2]
-    with pytest.raises(ZeroDivisionError):
-        in_pairs(lambda k: 1 / k, [1, 0, 2])
 
 
 def test_a_chain_that_has_no_windows_ends_where_it_began():

@@ -23,7 +23,6 @@ from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.multistart import Found
 from diffnea.identify.solve.stopping import distinct, unexplored
-from diffnea.identify.trajectory.pairs import TOGETHER, in_pairs
 from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
 from diffnea.identify.trajectory.stages import ALTERNATIONS, Fitter, Stage
 from diffnea.models import Model
@@ -110,19 +109,14 @@ class Race:
         return note("trajectory-starts", starts=len(self.ends), minima=self.minima, unexplored=self.unexplored)
 
 
-def race(fitter: Fitter, starts: Sequence[Float[np.ndarray, " p"]], seed: int) -> Race:
-    """Chains from these starts, until the rest is expected to bring nothing new (Boender and Rinnooy Kan).
-
-    The first chain runs alone, and compiles what all need; the others run in pairs, and know the ends of earlier pairs.
-    """
+def race(fitter: Fitter, starts: Iterable[Float[np.ndarray, " p"]], seed: int) -> Race:
+    """Chains from these starts, until the rest is expected to bring nothing new (Boender and Rinnooy Kan)."""
     options, ran = fitter.options, Race((), FINALISTS_OF_ALL_DATA, fitter.options.apart)
-    numbers = list(range(len(starts)))
-    for pair in [numbers[:1], *(numbers[k : k + TOGETHER] for k in range(1, len(numbers), TOGETHER))]:
+    for k, start in enumerate(starts):
         known = min((end.error for end in ran.ends), default=np.inf)
-        for end in in_pairs(lambda k, known=known: run_chain(fitter, starts[k], (seed, k), known), pair):
-            ran = replace(ran, ends=(*ran.ends, end))
-            if ran.unexplored < options.unexplored:
-                return ran
+        ran = replace(ran, ends=(*ran.ends, run_chain(fitter, start, (seed, k), known)))
+        if ran.unexplored < options.unexplored:
+            break
     return ran
 
 
@@ -151,11 +145,11 @@ def chosen(fitter: Fitter, finalists: Sequence[Stage]) -> Stage:
     data lead away from the finalists, by more than one standard error, the first is left as it is.
     """
     first, *others = finalists
-    lengths = _present(in_pairs(lambda horizon: fitter.all(horizon, first.theta), fitter.options.all_horizons))
+    lengths = _present(fitter.all(horizon, first.theta) for horizon in fitter.options.all_horizons)
     if not lengths:
         return first
     best = min(lengths, key=lambda stage: stage.error)
-    fitted = [best, *_present(in_pairs(lambda end: fitter.all(best.horizon, end.theta), others))]
+    fitted = [best, *_present(fitter.all(best.horizon, end.theta) for end in others)]
     least = min(fitted, key=lambda stage: stage.error)
     return first if fitter.judge.clearly_worse(least.errors, first.errors) else least
 
