@@ -134,4 +134,5 @@ def freedom(free: Unknowns, coasting: bool = False) -> Freedom:
 
 def _filled(leaf: str, value: PyTree, tree: PyTree, part: AbstractActuator) -> PyTree:
     """A part, or masks of it, with one leaf all the same."""
-    return eqx.tree_at(lambda each: getattr(each, leaf), tree, np.full(np.shape(getattr(part, leaf)), value))
+    filled = np.full(np.shape(getattr(part, leaf)), value)
+    return eqx.tree_at(lambda each: getattr(each, leaf), tree, filled if filled.dtype == bool else jnp.asarray(filled))
