@@ -22,7 +22,7 @@ os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *QUICK])
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Compiling leaves many objects that stay: to look for garbage among them as often as usual takes 4 % of the time.
+# Compiling leaves many objects that stay: garbage is looked for among them less often than usual.
 gc.set_threshold(50_000, 20, 20)
 
 jax.config.update("jax_enable_x64", True)
