@@ -9,8 +9,6 @@
 The data are looked for in the folder that DIFFNEA_DATA names. `--actuator` chooses the model, "auto" included.
 """
 
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
-
 import argparse
 import os
 import tempfile

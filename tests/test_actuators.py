@@ -1,7 +1,5 @@
 """Actuators: what they can never do to the energy, how parts combine, and that they run as kernels."""
 
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false
-
 import logging
 from functools import lru_cache, partial
 

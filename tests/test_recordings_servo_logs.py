@@ -3,8 +3,6 @@
 Real ones are looked for in $DIFFNEA_DATA, else in shared/data beside the checkout; tests without them skip.
 """
 
-# pyright: reportOptionalMemberAccess=false, reportOptionalOperand=false, reportOptionalSubscript=false
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """Servos: position loops in roll-outs. A held goal adds no energy, stiff loops stay stable, and physics are right."""
 
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false
-
 from dataclasses import replace
 
 import jax

@@ -1,8 +1,5 @@
 """Fits of servo robots from goals and positions alone: known truth, a table that is touched, what cannot be known."""
 
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportIndexIssue=false
-# pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
-
 from dataclasses import replace
 
 import equinox as eqx
