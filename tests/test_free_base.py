@@ -237,7 +237,12 @@ def craft(folder, joint="<freejoint/>"):
 def against_mujoco(robot, path, seed=0):
     """Errors of the mass matrix, the bias and the accelerations, in MuJoCo's coordinates."""
     model = mujoco.MjModel.from_xml_path(str(path))
-    model.dof_damping[:] = model.dof_frictionloss[:] = 0
+    model.dof_damping[:] = model.dof_frictionloss[:] = model.tendon_damping[:] = 0
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= off.mjDSBL_CONTACT | off.mjDSBL_LIMIT | off.mjDSBL_ACTUATION
+    if robot.loops is None:  # what ties tendons is left out, as air and water are, and loading says so
+        model.opt.disableflags |= off.mjDSBL_EQUALITY
+    model.opt.density = model.opt.viscosity = 0
     data = mujoco.MjData(model)
     q, qd, tau = sample(robot, seed)
     data.qpos[:], data.qvel[:] = dn.to_mujoco(robot, q, qd)

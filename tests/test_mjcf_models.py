@@ -148,7 +148,7 @@ def test_a_robot_that_is_free_or_large_or_has_balls_moves_as_in_mujoco(path):
     robot = _load(path)
     if isinstance(robot, str) or _plain(robot) or not robot.num_joints:
         pytest.skip("compared above, or refused")
-    assert all(error < AGREE for error in against_mujoco(replace(robot, springs=None), path).values())
+    assert all(error < AGREE for error in against_mujoco(robot, path).values())
 
 
 def test_most_files_with_joints_load(outcomes):
