@@ -1,7 +1,6 @@
 """`diffnea benchmark` and `diffnea report`: what they print, write and return."""
 
 import json
-import os
 from functools import partial
 
 import pytest
@@ -34,16 +33,6 @@ def test_a_benchmark_leaves_its_folder_and_says_so(tmp_path, capsys, made_up_wor
         assert (tmp_path / "runs" / name).is_file()
     assert main(["benchmark", *SMALL, "--out", str(tmp_path / "runs")]) == 0
     assert "4 cells, 0 of them run" in capsys.readouterr().out
-
-
-def test_a_quick_run_asks_xla_for_quick_code_and_the_user_s_flags_count(tmp_path, monkeypatch, made_up_work):
-    made_up_work(work)
-    monkeypatch.setenv("XLA_FLAGS", "--xla_mine=1")
-    assert main(["benchmark", *SMALL, "--out", str(tmp_path / "whole"), "--json"]) == 0
-    assert os.environ["XLA_FLAGS"] == "--xla_mine=1"
-    assert main(["benchmark", *SMALL, "--out", str(tmp_path / "quick"), "--json", "--quick"]) == 0
-    flags = os.environ["XLA_FLAGS"].split()
-    assert "--xla_backend_optimization_level=0" in flags and flags[-1] == "--xla_mine=1"
 
 
 def test_failed_cells_are_told_by_the_exit_code(tmp_path, capsys, made_up_work):

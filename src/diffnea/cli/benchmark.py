@@ -1,23 +1,11 @@
 """`diffnea benchmark`: the paper's models, fitted and judged, with a page that shows them."""
 
-import os
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import Any
 
 from diffnea import benchmark, report
 from diffnea.benchmark.progress import shown, silent
 from diffnea.cli.arguments.benchmark import BenchmarkArguments
-
-# What XLA is asked for in a quick run: code that is made quickly, since each program serves for a few short calls.
-QUICK_CODE = ("--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true")
-OLD_EMITTERS = "--xla_cpu_use_fusion_emitters=false"  # known to jaxlib before 0.11; later ones end the process at it
-
-
-def quick_code() -> str:
-    """`XLA_FLAGS` of a quick run; what the user has set comes last and counts."""
-    old = tuple(map(int, version("jaxlib").split(".")[:2])) < (0, 11)
-    return " ".join([*QUICK_CODE, *([OLD_EMITTERS] if old else []), os.environ.get("XLA_FLAGS", "")]).strip()
 
 
 @dataclass(frozen=True)
@@ -25,8 +13,6 @@ class Benchmark(BenchmarkArguments):
     """The command; its fields are those of its arguments."""
 
     def run(self) -> dict[str, Any]:
-        if self.quick:  # read when XLA computes for the first time, here and in workers
-            os.environ["XLA_FLAGS"] = quick_code()
         summary = benchmark.run(
             self._cells(),
             self.out,
