@@ -89,11 +89,14 @@ window.playback = (() => {
     const [x, y] = project(add(pose.p, times(pose.R, link.centre)));
     pen.beginPath();
     pen.ellipse(x, y, Math.max(long * screen.unit, 1), Math.max(short * screen.unit, 1), Math.atan2(2 * b, a - d) / 2, 0, 2 * Math.PI);
-    pen.fillStyle = colour;
-    pen.strokeStyle = colour;
-    pen.globalAlpha = 0.12;
-    if (filled) pen.fill();
-    pen.globalAlpha = 0.55;
+    paint(pen, colour, filled ? 0.12 : 0, 0.55);
+  }
+  // The path that was drawn, filled and outlined so strongly.
+  function paint(pen, colour, inside, outline) {
+    pen.fillStyle = pen.strokeStyle = colour;
+    pen.globalAlpha = inside;
+    pen.fill();
+    pen.globalAlpha = outline;
     pen.lineWidth = 1;
     pen.stroke();
     pen.globalAlpha = 1;
@@ -113,14 +116,7 @@ window.playback = (() => {
     pen.beginPath();
     [...chain(seen), ...chain([...seen].reverse())].forEach((p) => pen.lineTo(...p));
     pen.closePath();
-    pen.fillStyle = colour;
-    pen.strokeStyle = colour;
-    pen.globalAlpha = 0.1;
-    if (filled) pen.fill();
-    pen.globalAlpha = 0.35;
-    pen.lineWidth = 1;
-    pen.stroke();
-    pen.globalAlpha = 1;
+    paint(pen, colour, filled ? 0.1 : 0, 0.35);
   }
   function robot(pen, q, colour, width, filled) {
     const found = poses(q);
