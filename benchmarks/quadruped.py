@@ -26,6 +26,7 @@ LEGS = ("FL", "FR", "RL", "RR")
 STAND = np.array([0.0, 0.9, -1.8] * 4)
 NOISE = {"q": 1e-4, "u": 0.05, "accelerometer": 0.02, "gyroscope": 0.002}
 PAYLOAD_AT = np.array([0.08, 0.02, 0.09])
+LANDED = 500  # samples: a robot that trots lands first
 FEET = {leg: dn.Foot(f"{leg}_calf", (-0.002, 0.0, -0.213), 0.022) for leg in LEGS}
 
 
@@ -181,7 +182,7 @@ def row(path: Path, payload: float, seconds: float, seed: int, ground: bool) -> 
     file = dn.load_robot(plain(path))
     true = carrying(file, payload)
     data = recording(log, file, model.site("imu").pos, seed, "ground" if ground else "air", ground)
-    data = data[500:] if ground else data  # it lands first
+    data = data[LANDED:] if ground else data
     began = time.perf_counter()
     fit = dn.fit(file, data, feet=FEET if ground else None)
     seconds = time.perf_counter() - began

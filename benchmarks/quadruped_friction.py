@@ -12,12 +12,10 @@ from pathlib import Path
 
 import jax
 import tyro
-from quadruped import FEET, carrying, model_of, plain, recording, simulate, told
+from quadruped import FEET, LANDED, carrying, model_of, plain, recording, simulate, told
 from tyro.conf import Positional
 
 import diffnea as dn
-
-LANDED = 500  # samples: it lands first
 
 
 @dataclass(frozen=True)

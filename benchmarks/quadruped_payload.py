@@ -13,12 +13,10 @@ from pathlib import Path
 import jax
 import numpy as np
 import tyro
-from quadruped import FEET, PAYLOAD_AT, model_of, plain, recording, simulate
+from quadruped import FEET, LANDED, PAYLOAD_AT, model_of, plain, recording, simulate
 from tyro.conf import Positional
 
 import diffnea as dn
-
-LANDED = 500  # samples: it lands first
 
 
 @dataclass(frozen=True)
