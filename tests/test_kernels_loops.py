@@ -60,6 +60,19 @@ def test_short_scans_are_unrolled_and_long_ones_are_loops():
     assert program.num_operations == 5000 * 9
 
 
+def test_a_scan_of_few_steps_with_many_zeros_is_unrolled_where_it_cannot_be_a_loop():
+    def function(x, a):
+        def step(carry, row):
+            kept = jnp.sum(jnp.eye(330) * carry[0], axis=0)[:3]  # 109 000 numbers, of which 330 are none of the zeros
+            return jnp.sin(kept) * row, jnp.cos(carry)
+
+        last, seen = lax.scan(step, x, a)
+        return lax.scan(lambda carry, row: (carry * row, None), last, seen, reverse=True)[0]
+
+    program = assert_traced(function, X, A)
+    assert not loops(program) and len(program.instructions) < 1000
+
+
 def test_what_does_not_change_is_computed_before_the_loop_and_what_nobody_needs_never(always):
     def function(x, a):
         def step(carry, row):
