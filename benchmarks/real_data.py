@@ -142,7 +142,7 @@ def predictor(model: Any, rig: Rig) -> Callable[..., np.ndarray]:
         u = np.zeros((len(part.q), n))
         u[:, : min(n, part.u.shape[1])] = part.u[:, :n]
         if late is not None:
-            u = np.asarray(delayed(jnp.asarray(u), weights(*late)))
+            u = np.asarray(delayed(jnp.asarray(u), weights(late.delay, late.most)))
         rows = np.clip(starts[:, None] + np.arange(steps + 1), 0, len(u) - 1)
         q = rig.joints(part.qs[starts] if q0 is None else q0)
         speed = part.vs[starts] if v0 is None else v0

@@ -144,7 +144,7 @@ def windows(model: dn.Model, run: dn.Recording) -> tuple[np.ndarray, np.ndarray]
     for piece in dn.recordings.regular(run):
         dt, size = piece.dt, max(round(SMOOTHED / piece.dt) | 1, 5)
         q, qd = (savgol_filter(piece.q, size, 3, deriv=k, delta=dt, axis=0, mode="interp") for k in (0, 1))
-        u = piece.u if late is None else np.asarray(delayed(jnp.asarray(piece.u), weights(*late)))
+        u = piece.u if late is None else np.asarray(delayed(jnp.asarray(piece.u), weights(late.delay, late.most)))
         steps = round(AHEAD / dt)
         starts = np.arange(round(FIRST / dt), len(q) - steps, round(STRIDE / dt))
         rows = starts[:, None] + np.arange(steps + 1)

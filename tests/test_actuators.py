@@ -39,6 +39,8 @@ CLASSES = {
     "ripple": "conserving",
     "servo": "bounded",
     "servo+load+play+lead": "bounded",
+    "servo+profile": "bounded",
+    "servo+integral+limit": "unbounded",
     "servo+nn-residual": "unbounded",
     "offset+delay+gain": "conserving",
     "offset+nn-residual": "unbounded",

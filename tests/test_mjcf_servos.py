@@ -157,7 +157,7 @@ def test_mujoco_moves_the_written_arm_as_our_roll_out_does(tmp_path):
     path.write_text(re.sub(r'<body name="tip".*?</body>', "", path.read_text(), flags=re.DOTALL))
     robot = load(path)
     gains, damping, limit = np.array([60.0, 40.0]), np.array([3.0, 2.0]), np.array([8.0, 5.0])
-    servo = dn.actuators.Servo.of(gains, damping, limit=limit, steps=8)
+    servo = dn.actuators.combine(dn.actuators.Servo.of(gains, damping, steps=8), dn.actuators.Limit.of(limit))
     rubbing = dn.actuators.Viscous.of(np.array([0.1, 0.05])), dn.actuators.Coulomb.of(np.array([0.2, 0.1]))
     actuator = dn.actuators.combine(servo, *rubbing)
     model = dn.Model(robot, actuator)
@@ -191,7 +191,8 @@ def test_other_programs_are_told_the_same_servo(tmp_path):
     from diffnea.identify.io.servo_configs import servo_configs
 
     robot = load(write(tmp_path / "arm.xml", '<motor joint="shoulder"/><motor joint="elbow"/>'), lock=["jaw"])
-    servo = dn.actuators.Servo.of(np.array([60.0, 40.0]), np.array([3.0, 2.0]), limit=np.array([8.0, 5.0]))
+    servo = dn.actuators.Servo.of(np.array([60.0, 40.0]), np.array([3.0, 2.0]))
+    servo = dn.actuators.combine(servo, dn.actuators.Limit.of(np.array([8.0, 5.0])))
     rubbing = dn.actuators.Stribeck.of(*(np.array(row) for row in ([0.3, 0.2], [0.2, 0.1], [0.1, 0.05], [100.0, 25.0])))
     load_friction = dn.actuators.Load.of(np.array([0.15, 0.1]), np.array([0.05, 0.1]))
     model = dn.Model(robot, dn.actuators.combine(servo, rubbing, load_friction))

@@ -27,11 +27,12 @@ def drawn(robot: dn.Robot, seed: int) -> Model:
     stiffness = typical * 10 ** rng.uniform(0, 4, n)
     damping = rng.uniform(0, 1, n) * np.sqrt(stiffness * typical)
     limit = stiffness * 10 ** rng.uniform(-2, 1, n)
-    servo = Servo.of(stiffness, damping, rng.uniform(0, 0.05, n), limit, 10 ** rng.uniform(0, 1.5, n))
+    servo = Servo.of(stiffness, damping, rng.uniform(0, 0.05, n))
+    most = Limit.of(limit, 10 ** rng.uniform(0, 1.5, n))
     rubbing = Stribeck.of(*(typical * rng.uniform(0, 3, n) for _ in range(3)), 100.0)
     load = Load.of(*(rng.uniform(0, 0.5, n) for _ in range(3)), 100.0)
     table = Table(jnp.asarray(rng.uniform(-1, 0)), jnp.asarray(1e3), jnp.asarray(rng.normal(0, 0.1, (1, 3))), (n - 1,))
-    return Model(robot, combine(servo, rubbing, load, Play.of(rng.uniform(0, 0.02, n))), table)
+    return Model(robot, combine(servo, most, rubbing, load, Play.of(rng.uniform(0, 0.02, n))), table)
 
 
 def rises(count: int, seeds: range) -> list[float]:
@@ -277,8 +278,6 @@ def test_names_and_refusals():
     for name, words in {"load+stribeck": "servo", "servo+motor": "motor", "servo+gain": "gain"}.items():
         with pytest.raises(ValueError, match=words):
             actuators.make(name, 2)
-    with pytest.raises(ValueError, match="limit"):
-        Servo.of(1.0, speed=3.0)
 
 
 def test_roll_outs_are_differentiable():

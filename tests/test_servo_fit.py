@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.actuators import Coulomb, Coupling, Delay, Limit, Load, Offset, Servo, Stribeck, combine
+from diffnea.actuators import Coulomb, Coupling, Delay, Limit, Load, Offset, Profile, Servo, Stribeck, combine
 from diffnea.contact import Table
 from diffnea.excitation import design, expectation, foretold
 from diffnea.identify.determine.covariance import noise, roughened, uncertainty
@@ -21,6 +21,8 @@ from diffnea.identify.servo.finer import finer_errors
 from diffnea.identify.servo.lanes import lanes
 from diffnea.identify.servo.objective import LEAST_RMS, Objective
 from diffnea.identify.servo.plan import planned
+from diffnea.identify.servo.reached import unreached
+from diffnea.identify.servo.rough import posed
 from diffnea.identify.servo.search import corrected
 from diffnea.identify.servo.unknowns import _share, freedom
 from diffnea.identify.solve.choice import Choice
@@ -106,6 +108,63 @@ def test_it_is_saved_and_read(fit, tmp_path):
     u = goals(3, 100)
     runs = [np.asarray(dn.rollout(each.model, u[0], np.zeros(2), u, DT).q) for each in (fit, again)]
     assert np.array_equal(*runs)
+
+
+def stepped(seed: int, rows: int = 600) -> np.ndarray:
+    """Slow waves, and steps that a profile takes a while for."""
+    far = np.random.default_rng(seed).uniform(-0.6, 0.6, (rows // 60, 2))
+    return 0.5 * goals(seed, rows) + np.repeat(far, 60, axis=0)
+
+
+@pytest.mark.slow
+def test_both_numbers_of_a_profile_are_found(robot):
+    """Steps of goals that firmware makes trapezoids of: without them delays and gains are wrong, and errors large."""
+    speed, acceleration = np.array([2.0, 3.0]), np.array([15.0, 25.0])
+    parts = Servo.of(TRUE["kp"], TRUE["kd"], steps=10), Coulomb.of(TRUE["dry"]), Profile.of(speed, acceleration)
+    model = Model(robot, combine(*parts, Delay.of(np.array(TRUE["delay"]), 2)))
+    motions = [recording(model, stepped(seed), f"motion {seed}") for seed in range(4)]
+    found = dn.fit(robot, motions, actuator="servo+coulomb+profile+delay", options=FEW)
+    profile = found.model.actuator.profile
+    assert np.allclose(profile.speed, speed, rtol=0.02) and np.allclose(profile.acceleration, acceleration, rtol=0.05)
+    new = stepped(9)
+    runs = [np.asarray(dn.rollout(each, new[0], np.zeros(2), new, DT).q) for each in (model, found.model)]
+    assert np.sqrt(np.mean((runs[0] - runs[1]) ** 2)) < 2e-3
+    assert np.sqrt(np.mean((new - runs[0]) ** 2)) > 0.1
+    assert not [note for note in found.notes if note.code == "servo-profile"]
+    rows = {row.name: row for row in found.table}
+    for name, true in (("a speed limit of goals", 2.0), ("b acceleration limit of goals", 25.0)):
+        assert abs(rows[name].estimate - true) < 4 * rows[name].std < 0.2 * true
+
+
+def test_limits_that_no_motion_reached_are_bounded_from_below(robot, motions):
+    """Of a profile that goals never meet only a bound is known: the highest rate they had, and no more."""
+    tracks = split(motions, None, ("a", "b"), 2, 0).fitted
+    waves = 0.3 * np.sin(3 * DT * np.arange(1000)[:, None] + np.arange(2))
+    tracks = [replace(track, u=waves[: len(track)]) for track in tracks]
+    fast, slow = Profile.of(np.full(2, 30.0)), Profile.of(np.array([30.0, 0.3]))
+    parts = _parts(4)
+    said = unreached(Model(robot, combine(*parts, fast)), tracks)
+    assert [(each.code, each.subject) for each in said] == [("servo-profile", "a"), ("servo-profile", "b")]
+    highest = np.max([np.abs(np.diff(track.u, axis=0)).max(0) for track in tracks], axis=0) / DT
+    bounds = np.array([each.values["least"] for each in said])
+    assert np.all(bounds < 1.05 * highest) and np.all(bounds > 0.5 * highest)
+    assert [each.subject for each in unreached(Model(robot, combine(*parts, slow)), tracks)] == ["a"]
+    assert unreached(Model(robot, combine(*parts)), tracks) == []
+
+
+def test_what_is_known_of_a_servo_is_where_a_search_starts(robot, motions):
+    """Regressions say where gains start, but not those that are given."""
+    tracks = split(motions, None, ("a", "b"), 2, 0).fitted
+    name = "servo+coulomb+profile+delay"
+    free, given = (
+        posed(unknowns(robot, None, name, jax.random.key(0), known=known), tracks, True)
+        for known in ({}, {"kp": 9.0, "goal_speed": [2.0, 3.0]})
+    )
+    before, after = (each.model(jnp.asarray(each.start)).actuator for each in (free, given))
+    assert np.allclose(after.loop.stiffness, 9.0) and np.allclose(after.profile.speed, [2.0, 3.0])
+    assert not np.allclose(before.loop.stiffness, 9.0, rtol=0.05)
+    assert np.allclose(after.profile.acceleration, before.profile.acceleration)
+    assert len(free.start) - len(given.start) == 4
 
 
 @pytest.mark.slow

@@ -177,7 +177,7 @@ def rollout_error(model: Any, log: Log, rate: int) -> float:
     steps = round(WINDOW * rate)
     starts = np.arange(rate // 2, len(log.time) - steps, steps)
     prompt, late = without_delay(model)
-    arrived = log.u if late is None else np.asarray(delayed(jnp.asarray(log.u), weights(*late)))
+    arrived = log.u if late is None else np.asarray(delayed(jnp.asarray(log.u), weights(late.delay, late.most)))
     u = np.stack([arrived[k : k + steps + 1] for k in starts])
     with np.errstate(all="ignore"):
         run = dn.rollout(prompt, log.true_q[starts], log.true_qd[starts], u, dt=1 / rate)

@@ -24,6 +24,7 @@ from diffnea.arrays import Rows
 from diffnea.models import Model, unlimited
 from diffnea.robot import Robot, require_single
 from diffnea.simulate import delay, step
+from diffnea.simulate.memory import Memory, at_rest
 
 Reward = Callable[[Array, Array, Array], Any]
 
@@ -132,7 +133,7 @@ def _near(goal: Float[Array, " n"], turns: np.ndarray, q: Array, qd: Array, u: A
 
 
 class _Robots:
-    """So many robots in step: their states and the commands still under way, advanced by one compiled call."""
+    """So many robots in step: states, commands under way and what servos keep, advanced by one compiled call."""
 
     def __init__(self, task: Task, count: int):
         self.task, self.count = task, count
@@ -144,6 +145,8 @@ class _Robots:
         n = task.model.num_joints
         self.q, self.qd = np.zeros((count, n)), np.zeros((count, n))
         self.commands = np.zeros((count, self.past, n))
+        self._resting = jax.jit(jax.vmap(lambda q: at_rest(task.model, q, q)))  # switched on where it is
+        self.memory: tuple[Any, ...] = tuple(np.array(each) for each in self._resting(self.q))
 
     def restart(self, which: np.ndarray, generator: np.random.Generator) -> None:
         """New starts for some."""
@@ -151,6 +154,8 @@ class _Robots:
         drawn = generator.uniform(low, high, (int(np.sum(which)), *low.shape))
         self.q[which], self.qd[which] = drawn[:, 0], drawn[:, 1]
         self.commands[which] = 0.0
+        for kept, begun in zip(self.memory, self._resting(self.q), strict=True):
+            kept[which] = np.asarray(begun)[which]
 
     def observations(self) -> np.ndarray:
         return np.asarray(self._observe(self.q, self.qd), np.float32)
@@ -161,15 +166,16 @@ class _Robots:
         u[:, list(self.task.driven)] = np.clip(actions, -1.0, 1.0) * self.task.effort
         self.commands = np.concatenate([u[:, None], self.commands[:, :-1]], axis=1)
         arrived = np.sum(self.shares[None] * self.commands, axis=1)
-        q, qd, rewards = (np.asarray(x) for x in self._advance(self.q, self.qd, arrived, u))
+        rewards, q, qd, *memory = (np.array(x) for x in self._advance(self.q, self.qd, arrived, u, self.memory))
         lost = ~(np.all(np.isfinite(q), 1) & np.all(np.isfinite(qd), 1) & np.isfinite(rewards))
         self.q, self.qd = np.where(lost[:, None], self.q, q), np.where(lost[:, None], self.qd, qd)
+        self.memory = tuple(memory)
         return np.where(lost, 0.0, rewards), lost
 
 
-def _advance(task: Task, q: Any, qd: Any, arrived: Any, u: Any) -> tuple[Array, Array, Array]:
-    q, qd = step(task.model, q, qd, arrived, task.dt)
-    return q, qd, jax.vmap(task.reward)(q, qd, u)
+def _advance(task: Task, q: Any, qd: Any, arrived: Any, u: Any, memory: Memory) -> tuple[Array, ...]:
+    q, qd, *kept = step(task.model, q, qd, arrived, task.dt, memory)
+    return jax.vmap(task.reward)(q, qd, u), q, qd, *kept
 
 
 def _spaces(task: Task) -> tuple[gymnasium.spaces.Box, gymnasium.spaces.Box]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
+from diffnea.actuators.goal_profile import GoalProfile
 from diffnea.actuators.position_loop import PositionLoop
 
 EnergyClass = Literal["conserving", "bounded", "unbounded"]
@@ -155,8 +156,18 @@ class AbstractActuator(eqx.Module):
         return self
 
     @property
-    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"]] | None:
-        """The most torque of a servo at rest, and the speed at which none is left, beside the servo's own."""
+    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"] | None] | None:
+        """The most torque of a servo at rest, and the speed at which none is left; None: at any speed the same."""
+        return None
+
+    @property
+    def profile(self) -> GoalProfile | None:
+        """How fast goals are approached; roll-outs apply it, since it goes on from one sample to the next."""
+        return None
+
+    @property
+    def integral(self) -> Float[Array, " n"] | None:
+        """ki of a servo, in N·m/(rad·s); roll-outs apply it. None: it has no integral term."""
         return None
 
     @property

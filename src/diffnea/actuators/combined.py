@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diffnea.actuators.base import ENERGY_CLASSES, AbstractActuator, EnergyClass, Quantity, Resistance
+from diffnea.actuators.goal_profile import GoalProfile
 from diffnea.actuators.position_loop import PositionLoop
 
 
@@ -27,6 +28,10 @@ class Combined(AbstractActuator):
         stages = [part.stage for part in self.parts]
         if stages != sorted(stages):
             raise ValueError("Combined: parts are not in the order in which they act; use combine(*parts)")
+        if self.integral is not None and any(
+            part.energy_class == "unbounded" for part in self.parts if part.integral is None
+        ):
+            raise ValueError("Combined: a servo with an integral term beside a part without any promise; leave out one")
 
     @property
     def num_joints(self) -> int:
@@ -62,8 +67,16 @@ class Combined(AbstractActuator):
         return Combined(tuple(part.at_gain(gain) for part in self.parts))
 
     @property
-    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"]] | None:
+    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"] | None] | None:
         return next((part.bounds for part in self.parts if part.bounds is not None), None)
+
+    @property
+    def profile(self) -> GoalProfile | None:
+        return next((part.profile for part in self.parts if part.profile is not None), None)
+
+    @property
+    def integral(self) -> Float[Array, " n"] | None:
+        return next((part.integral for part in self.parts if part.integral is not None), None)
 
     @property
     def slack(self) -> Float[Array, " n"] | None:

@@ -18,7 +18,7 @@ from diffnea.actuators.friction import Coulomb, Grease, Stribeck, Viscous
 from diffnea.actuators.networks import NetworkFriction, NetworkResidual, NetworkTorque, Scales
 from diffnea.actuators.offset import Offset
 from diffnea.actuators.ripple import Ripple
-from diffnea.actuators.servo import Lead, Limit, Load, Play, Servo
+from diffnea.actuators.servo import Integral, Lead, Limit, Load, Play, Profile, Servo
 from diffnea.formats import Servo as FileServo
 from diffnea.robot import Robot
 
@@ -40,7 +40,7 @@ CONTAINS = {
     "differential": ("coupling",),
 }
 # Parts that stand for what a servo's goals and gear do.
-OF_SERVOS = ("play", "load", "lead", "limit")
+OF_SERVOS = ("play", "load", "lead", "limit", "profile", "integral")
 # A servo of which nothing is known: its joint comes to its goal in this time, in s, and rests within this, in rad or m.
 SERVO_LAG = 0.05
 SERVO_BAND = 0.01
@@ -114,15 +114,37 @@ def _delay(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Delay:
 
 
 def _servo(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Servo:
-    """A stiffness whose friction leaves a usual band, and a damping that leaves a usual lag; no limits, which few logs
-    show."""
-    stiffness = np.maximum(np.asarray(start.dry), start.effort / 20) / SERVO_BAND
-    damping, limit = SERVO_LAG * stiffness, np.full(start.num_joints, np.inf)
+    """A stiffness whose friction leaves a usual band, and a damping that leaves a usual lag."""
+    stiffness = _stiffness(start)
+    damping = SERVO_LAG * stiffness
     for k, servo in start.servos.items():
-        stiffness[k], damping[k], limit[k] = servo.stiffness, servo.damping, servo.limit
-    stated = limit if np.isfinite(limit).all() else None
-    made = Servo.of(stiffness, damping, limit=stated, driven=start.driven, steps=sizes.inner_steps)
+        stiffness[k], damping[k] = servo.stiffness, servo.damping
+    made = Servo.of(stiffness, damping, driven=start.driven, steps=sizes.inner_steps)
     return made if sizes.reference is None else replace(made, reference=tuple(map(float, sizes.reference)))
+
+
+def _stiffness(start: Start) -> Float[np.ndarray, " n"]:
+    return np.maximum(np.asarray(start.dry), start.effort / 20) / SERVO_BAND
+
+
+def _limit(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Limit:
+    """The joint's effort and speed; of a file's servos their own limit, which few logs show to fall with speed."""
+    stated = _file_limits(start)
+    if stated is not None:
+        return Limit.of(stated, num_joints=start.num_joints)
+    return Limit.of(start.effort, np.array(start.scales.speed), start.num_joints)
+
+
+def _file_limits(start: Start) -> Float[np.ndarray, " n"] | None:
+    """The most torque of the file's servos, where all joints have one."""
+    limit = np.array([start.servos[k].limit if k in start.servos else np.inf for k in range(start.num_joints)])
+    return limit if np.isfinite(limit).all() else None
+
+
+def _profile(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Profile:
+    """The joint's speed, reached in a usual lag."""
+    speed = np.array(start.scales.speed)
+    return Profile.of(speed, speed / SERVO_LAG)
 
 
 def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
@@ -185,7 +207,10 @@ BUILDERS: dict[str, Builder] = {
     "load": lambda start, sizes, key: Load.of(np.full(start.num_joints, 0.1), np.full(start.num_joints, 0.1)),
     "lead": lambda start, sizes, key: Lead.of(np.full(start.num_joints, SERVO_LAG / 10)),
     "differential": _differential,
-    "limit": lambda start, sizes, key: Limit.of(start.effort, np.array(start.scales.speed), start.num_joints),
+    "limit": _limit,
+    "profile": _profile,
+    # An error that stays for a second brings as much torque as the stiffness does at once.
+    "integral": lambda start, sizes, key: Integral.of(_stiffness(start)),
 }
 NAMES = tuple(BUILDERS)
 
@@ -314,6 +339,8 @@ def _build(name: str, start: Start, sizes: Sizes, key: PRNGKeyArray | None) -> A
         raise ValueError(f'actuator "{name}": a reduction is for "ripple", which is not among its parts')
     if sizes.shared_delay is None:
         sizes = replace(sizes, shared_delay="servo" not in parts)
+    if "servo" in parts and "limit" not in parts and _file_limits(start) is not None:
+        parts.append("limit")  # the file says it
     made = {part: BUILDERS[part](start, sizes, keys[NAMES.index(part)]) for part in parts}
     ripple, coupling = made.get("ripple"), made.get("coupling")
     if isinstance(ripple, Ripple) and isinstance(coupling, Coupling):

@@ -1,4 +1,4 @@
-"""Servos: position goals in, torque out; play of the gear, friction that grows with its load, and goals led ahead."""
+"""Servos: position goals in, torque out; limits, play of the gear, friction that grows with its load, ways of goals."""
 
 from dataclasses import replace
 from typing import final
@@ -11,12 +11,13 @@ from jaxtyping import Array, ArrayLike, Float
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Role, Stage
 from diffnea.actuators.coefficients import LEAST, per_joint, positive, raw_per_joint
 from diffnea.actuators.drives import Driven, Truths, checked, only
+from diffnea.actuators.goal_profile import GoalProfile
 from diffnea.actuators.position_loop import PositionLoop
 
 
 @final
 class Servo(AbstractActuator):
-    """`τ = clip(kp (g − q) − kd q̇, ±T (1 ∓ q̇ / ω))`, where the command g is a position goal.
+    """`τ = kp (g − q) − kd q̇`, where the command g is a position goal; `Limit` holds it back.
 
     Goals that are held add no energy, beside what is stored between goal and position (`PositionLoop`). `steps` inner
     steps are made for each sample: position loops are much faster than logs. Where logs say what gain a firmware was
@@ -27,8 +28,6 @@ class Servo(AbstractActuator):
     raw_stiffness: Float[Array, " n"]
     raw_damping: Float[Array, " n"]
     raw_dead_band: Float[Array, " n"] | None = None
-    raw_limit: Float[Array, " n"] | None = None
-    raw_speed: Float[Array, " n"] | None = None
     driven: Driven = eqx.field(static=True, default=None)
     steps: int = eqx.field(static=True, default=4)
     reference: tuple[float, ...] | None = eqx.field(static=True, default=None)
@@ -40,28 +39,18 @@ class Servo(AbstractActuator):
         stiffness: ArrayLike,
         damping: ArrayLike = 0.0,
         dead_band: ArrayLike | None = None,
-        limit: ArrayLike | None = None,
-        speed: ArrayLike | None = None,
         driven: Truths = None,
         num_joints: int | None = None,
         steps: int = 4,
     ) -> "Servo":
-        """From kp in N·m/rad, kd in N·m·s/rad, a dead band in rad, T in N·m and ω in rad/s, for all joints or each."""
-        if speed is not None and limit is None:
-            raise ValueError("servo: a speed is given without a limit of the torque; give both")
+        """From kp in N·m/rad, kd in N·m·s/rad and a dead band in rad, for all joints or each."""
         if steps < 1:
             raise ValueError(f"servo: steps is {steps}; give a whole number from 1 on")
         count = per_joint("stiffness", stiffness, num_joints).shape[0]
-
-        def raw(name: str, value: ArrayLike | None) -> Float[Array, " n"] | None:
-            return None if value is None else raw_per_joint(name, value, count)
-
         return cls(
             raw_per_joint("stiffness", stiffness, count),
             raw_per_joint("damping", damping, count),
-            raw("dead_band", dead_band),
-            raw("limit", limit),
-            raw("speed", speed),
+            None if dead_band is None else raw_per_joint("dead_band", dead_band, count),
             checked(driven, count),
             int(steps),
         )
@@ -105,11 +94,8 @@ class Servo(AbstractActuator):
 
     @property
     def loop(self) -> PositionLoop:
-        slack, limit, speed = (
-            None if raw is None else LEAST + positive(raw)
-            for raw in (self.raw_dead_band, self.raw_limit, self.raw_speed)
-        )
-        return PositionLoop(self.stiffness, self.damping, slack, limit, speed)
+        slack = None if self.raw_dead_band is None else LEAST + positive(self.raw_dead_band)
+        return PositionLoop(self.stiffness, self.damping, slack)
 
     def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         return only(self.driven, self.loop.torque(u - q, qd))
@@ -122,25 +108,22 @@ class Servo(AbstractActuator):
         ]
         if loop.slack is not None:
             rows.append(Quantity("servo dead band", "rad", loop.slack, positive=True))
-        if loop.limit is not None:
-            rows.append(Quantity("servo torque limit", "N·m", loop.limit, Role.SATURATION, positive=True))
-        if loop.speed is not None:
-            rows.append(Quantity("servo free speed", "rad/s", loop.speed, positive=True))
         return rows
 
 
 @final
 class Limit(AbstractActuator):
-    """What a servo can give: its torque stays within ±T (1 ∓ q̇ / ω), as of a motor on a given voltage."""
+    """What a servo can give: torque within ±T (1 ∓ q̇ / ω), as of a motor on a given voltage; without ω within ±T."""
 
     raw_limit: Float[Array, " n"]
-    raw_speed: Float[Array, " n"]
+    raw_speed: Float[Array, " n"] | None = None
 
     @classmethod
-    def of(cls, limit: ArrayLike, speed: ArrayLike, num_joints: int | None = None) -> "Limit":
-        """From T in N·m and ω in rad/s, one for all joints or one for each."""
-        count = num_joints if num_joints is not None else max(jnp.size(limit), jnp.size(speed))
-        return cls(raw_per_joint("limit", limit, count), raw_per_joint("speed", speed, count))
+    def of(cls, limit: ArrayLike, speed: ArrayLike | None = None, num_joints: int | None = None) -> "Limit":
+        """From T in N·m and ω in rad/s, one for all joints or one for each; without ω, T is the same at any speed."""
+        count = num_joints if num_joints is not None else max(jnp.size(limit), 1 if speed is None else jnp.size(speed))
+        raw_speed = None if speed is None else raw_per_joint("speed", speed, count)
+        return cls(raw_per_joint("limit", limit, count), raw_speed)
 
     @property
     def num_joints(self) -> int:
@@ -155,19 +138,19 @@ class Limit(AbstractActuator):
         return Stage.LIMIT
 
     @property
-    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-        return LEAST + positive(self.raw_limit), LEAST + positive(self.raw_speed)
+    def bounds(self) -> tuple[Float[Array, " n"], Float[Array, " n"] | None]:
+        limit = LEAST + positive(self.raw_limit)
+        return limit, None if self.raw_speed is None else LEAST + positive(self.raw_speed)
 
     def drive(self, u: Float[Array, " n"], q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:
         limit, speed = self.bounds
-        return jnp.clip(u, -limit * (1 + qd / speed), limit * (1 - qd / speed))
+        falling = jnp.zeros_like(qd) if speed is None else qd / speed
+        return jnp.clip(u, -limit * (1 + falling), limit * (1 - falling))
 
     def physical(self) -> list[Quantity]:
         limit, speed = self.bounds
-        return [
-            Quantity("servo torque limit", "N·m", limit, Role.SATURATION, positive=True),
-            Quantity("servo free speed", "rad/s", speed, positive=True),
-        ]
+        rows = [Quantity("servo torque limit", "N·m", limit, Role.SATURATION, positive=True)]
+        return rows if speed is None else [*rows, Quantity("servo free speed", "rad/s", speed, positive=True)]
 
 
 @final
@@ -289,3 +272,76 @@ class Lead(AbstractActuator):
 
     def physical(self) -> list[Quantity]:
         return [Quantity("lead of the goals", "s", self.lead, positive=True)]
+
+
+@final
+class Profile(AbstractActuator):
+    """Goals approached at a limited speed and, where it is given, a limited acceleration, as servos' firmware does it.
+
+    It goes on from one sample to the next: roll-outs carry it along (`GoalProfile`).
+    """
+
+    raw_speed: Float[Array, " n"]
+    raw_acceleration: Float[Array, " n"] | None = None
+
+    @classmethod
+    def of(cls, speed: ArrayLike, acceleration: ArrayLike | None = None, num_joints: int | None = None) -> "Profile":
+        """From the highest speed in rad/s and acceleration in rad/s², one for all joints or one for each."""
+        sizes = [jnp.size(value) for value in (speed, acceleration) if value is not None]
+        count = num_joints if num_joints is not None else max(sizes)
+        raw = None if acceleration is None else raw_per_joint("acceleration", acceleration, count)
+        return cls(raw_per_joint("speed", speed, count), raw)
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw_speed.shape[-1]
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.DELAY
+
+    @property
+    def profile(self) -> GoalProfile:
+        acceleration = None if self.raw_acceleration is None else LEAST + positive(self.raw_acceleration)
+        return GoalProfile(LEAST + positive(self.raw_speed), acceleration)
+
+    def physical(self) -> list[Quantity]:
+        found = self.profile
+        rows = [Quantity("speed limit of goals", "rad/s", found.speed, positive=True)]
+        if found.acceleration is not None:
+            rows.append(Quantity("acceleration limit of goals", "rad/s²", found.acceleration, positive=True))
+        return rows
+
+
+@final
+class Integral(AbstractActuator):
+    """A servo's integral term, `ki ∫ (g − q) dt`, which ends where its torque alone is the most that the servo gives.
+
+    It adds energy under a goal that is held: nothing is promised of a model that has it. Roll-outs sum it.
+    """
+
+    raw: Float[Array, " n"]
+
+    @classmethod
+    def of(cls, integral: ArrayLike, num_joints: int | None = None) -> "Integral":
+        """From ki in N·m/(rad·s), one for all joints or one for each."""
+        return cls(raw_per_joint("integral", integral, num_joints))
+
+    @property
+    def num_joints(self) -> int:
+        return self.raw.shape[-1]
+
+    @property
+    def energy_class(self) -> EnergyClass:
+        return "unbounded"
+
+    @property
+    def stage(self) -> Stage:
+        return Stage.GAIN
+
+    @property
+    def integral(self) -> Float[Array, " n"]:
+        return positive(self.raw)
+
+    def physical(self) -> list[Quantity]:
+        return [Quantity("servo integral gain ki", "N·m/(rad·s)", self.integral, Role.FORCE, positive=True)]

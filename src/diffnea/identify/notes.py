@@ -131,6 +131,8 @@ SENTENCES: dict[str, str] = {
     "log of quick motions, would tell kp itself",
     "servo-lag": "delay and lag are known together better than each alone: {text}; a log of steps at a higher rate "
     "tells them apart",
+    "servo-profile": "no motion reaches the {what} limit of {subject}'s goals: it is {least:.3g} {unit} or more; goals "
+    "that step farther would tell it",
     # A free base.
     "in-the-air": "no feet are named: nothing but gravity acts on the base",
     "feet": "on feet {subject}: equations are projected on what their forces, which are not known, cannot reach",

@@ -1,9 +1,23 @@
-"""Commands that come late, by a fraction of a sample too."""
+"""Commands that come late, by a fraction of a sample too; and goals as a profile lets them come."""
 
+from typing import NamedTuple
+
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from diffnea.actuators import AbstractActuator
+from diffnea.actuators import AbstractActuator, GoalProfile
+
+# Steps of a profile in each sample, where its goals are asked for by themselves.
+PROFILE_STEPS = 8
+
+
+class Late(NamedTuple):
+    """How commands come late: by so many samples of at most so many, and then as a profile lets them come."""
+
+    delay: Float[Array, " n"]
+    most: int
+    profile: GoalProfile | None = None
 
 
 def weights(delay: Float[Array, " n"], most: int) -> Float[Array, "past n"]:
@@ -48,3 +62,24 @@ def led(
     """Recorded commands with their own rate `lead` seconds ahead; after the last, there is the last."""
     rate = jnp.concatenate([jnp.diff(u, axis=0), jnp.zeros_like(u[:1])]) / dt
     return u + jnp.tile(lead, u.shape[1] // lead.shape[0])[None] * rate
+
+
+class Profiled(NamedTuple):
+    """Goals as a profile follows them: the mean over each sample, and where they are at its end."""
+
+    mean: Float[Array, "time n"]
+    end: Float[Array, "time n"]
+
+
+def profiled(u: Float[Array, "time n"], profile: GoalProfile, dt: Float[Array, ""]) -> Profiled:
+    """Of recorded goals; before the first, there was the first."""
+
+    def sample(state, target):
+        goal, rate = state
+        seen = []
+        for _ in range(PROFILE_STEPS):
+            goal, rate = profile.advance(goal, rate, target, dt / PROFILE_STEPS)
+            seen.append(goal)
+        return (goal, rate), Profiled(sum(seen[1:], seen[0]) / PROFILE_STEPS, seen[-1])
+
+    return jax.lax.scan(sample, (u[0], jnp.zeros_like(u[0])), u)[1]

@@ -11,20 +11,23 @@ from jaxtyping import Array, Float
 
 from diffnea import batches
 from diffnea.simulate.delay import latest
+from diffnea.simulate.memory import Memory, at_rest
+from diffnea.simulate.safe import safe_step
 
 # A joint this fast, in rad/s or m/s, has left the world: it is caught before numbers overflow, gradients with them.
 ABSURD = 1e6
 
-Step = Callable[..., tuple[Array, Array]]
+Step = Callable[..., tuple[Array, ...]]
 
 
 class State(NamedTuple):
-    """Where a roll-out is, whether it still makes sense (1 or 0), and how many steps did."""
+    """Where a roll-out is, whether it still makes sense (1 or 0), how many steps did, and what servos keep."""
 
     q: Float[Array, " nq"]
     qd: Float[Array, " n"]
     alive: Float[Array, ""]
     sound: Float[Array, ""]
+    memory: Memory = ()
 
 
 class Course(NamedTuple):
@@ -40,20 +43,23 @@ class Course(NamedTuple):
 def advance(step: Step, known: Any) -> Callable[..., State]:
     """A step as a kernel that keeps the old state where the new one is no longer finite, or absurd."""
 
-    def advanced(model: Any, u: Array, dt: Array, *parts: Array) -> State:
+    def advanced(model: Any, u: Array, dt: Array, *parts: Any) -> State:
         state = State(*parts)
-        q, qd = step(model, state.q, state.qd, u, dt)
+        q, qd, *memory = step(model, state.q, state.qd, u, dt, *state.memory)
         sense = jnp.all(jnp.isfinite(q)) & (jnp.max(jnp.abs(qd)) < ABSURD)  # comparing with NaN gives False
         alive = checkpoint_name(jnp.where(sense, state.alive, 0.0), "kept")
         kept = alive > 0
-        return State(jnp.where(kept, q, state.q), jnp.where(kept, qd, state.qd), alive, state.sound + alive)
+        pairs = zip((q, qd, *memory), (state.q, state.qd, *state.memory), strict=True)
+        q, qd, *memory = (jnp.where(kept, new, old) for new, old in pairs)
+        return State(q, qd, alive, state.sound + alive, tuple(memory))
 
     return batches.kernel_for(advanced, known)
 
 
-def start(q0: Float[Array, " nq"], qd0: Float[Array, " n"]) -> State:
-    """The state that a roll-out begins with."""
-    return State(q0, qd0, jnp.ones((), q0.dtype), jnp.zeros((), q0.dtype))
+def start(step: Step, model: Any, q0: Float[Array, " nq"], qd0: Float[Array, " n"], u: Float[Array, " goals"]) -> State:
+    """The state that a roll-out begins with; before its first command there was the same."""
+    memory = at_rest(model, q0, u) if step is safe_step else ()
+    return State(q0, qd0, jnp.ones((), q0.dtype), jnp.zeros((), q0.dtype), memory)
 
 
 @lru_cache(maxsize=256)
@@ -65,7 +71,7 @@ def recorded(step: Step, known: Any) -> Callable[..., tuple[Array, Array, Array]
         def body(state, u):
             return one(model, u, dt, *state), (state.q, state.qd)
 
-        last, (q, qd) = jax.lax.scan(body, start(q0, qd0), u)
+        last, (q, qd) = jax.lax.scan(body, start(step, model, q0, qd0, u[0]), u)
         return q, qd, last.sound
 
     return batches.kernel_for(course, known, batches.name_for(recorded, known, step))
@@ -94,8 +100,9 @@ def feedback(step: Step, known: Any, make_law: Callable[..., Any], whole: bool) 
             return (one(model, latest(shares, past), dt, *state), past), (state.q, state.qd, u)
 
         first = command(times[0], q0, qd0)
+        begun = start(step, model, q0, qd0, first)
         first = jnp.broadcast_to(first, (shares.shape[0], *first.shape))
-        (last, _), (q, qd, u) = jax.lax.scan(body, (start(q0, qd0), first), times)
+        (last, _), (q, qd, u) = jax.lax.scan(body, (begun, first), times)
         return Course(q, qd, u, last.sound)
 
     return batches.kernel_for(course, known) if whole else course

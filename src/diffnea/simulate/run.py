@@ -18,6 +18,7 @@ from diffnea.simulate import loop
 from diffnea.simulate.arguments import Arguments, checked
 from diffnea.simulate.classical import rk4_step
 from diffnea.simulate.delay import arrivals, delayed, led, weights
+from diffnea.simulate.memory import Memory, keeps
 from diffnea.simulate.safe import safe_step
 from diffnea.simulate.servo import with_gains
 
@@ -59,7 +60,9 @@ def rollout(
     given = checked(model, q0, qd0, u, dt, integrator, steps, gain)
     if given.law is not None and isinstance(model, Model) and model.actuator.lead is not None:
         raise ValueError("rollout: goals that are led ahead must be recorded ones; a law has no next goal to look at")
-    step = safe_step if integrator == "auto" and model.energy_class != "unbounded" else rk4_step
+    step = safe_step if integrator == "auto" and _implicit(model) else rk4_step
+    if step is rk4_step and isinstance(model, Model) and keeps(model.actuator):
+        raise ValueError("rollout: rk4 has no profile of goals and no integral term of servos; use integrator auto")
     course = _course(step, model, given)
     time = jnp.arange(given.steps, dtype=course.q.dtype) * given.dt
     return Rollout(course.q, course.qd, course.u, time, _divergence(course.sound, given))
@@ -71,10 +74,29 @@ def step(
     qd: Real[ArrayLike, "*#batch n"] | Rows,
     u: Real[ArrayLike, "*#batch joints"] | Rows,
     dt: Real[ArrayLike, ""],
-) -> tuple[Float[Array, "*batch nq"], Float[Array, "*batch n"]]:
-    """The state one step of "auto" later, the command held."""
-    one = safe_step if model.energy_class != "unbounded" else rk4_step
-    return batches.batched(_stepper(one), _Timed(model, jnp.asarray(dt, float)), q=q, qd=qd, u=u)
+    memory: Memory = (),
+) -> tuple[Array, ...]:
+    """The state one step of "auto" later, the command held, and what servos keep, where that is given.
+
+    Without a memory goals of servos have arrived, and nothing was summed.
+    """
+    one = safe_step if _implicit(model) else rk4_step
+    if not memory:
+        return batches.batched(_stepper(one), _Timed(model, jnp.asarray(dt, float)), q=q, qd=qd, u=u)
+    arrays = [jnp.asarray(x, float) for x in (q, qd, u, *memory)]
+    dtype = arrays[0].dtype
+    one = partial(
+        batches.kernel_for(safe_step, batches.whole_numbers(model)),
+        jax.tree.map(lambda leaf: _cast(leaf, dtype), model),
+    )
+    return jax.vmap(lambda q, qd, u, *memory: one(q, qd, u, jnp.asarray(dt, dtype), *memory))(*arrays)
+
+
+def _implicit(model: AbstractModel) -> bool:
+    """Whether "auto" is the energy-safe step: of servos with an integral term too, which is promised nothing."""
+    if model.energy_class != "unbounded":
+        return True
+    return isinstance(model, Model) and model.actuator.integral is not None and model.robot.loops is None
 
 
 class _Timed(eqx.Module):
@@ -97,7 +119,7 @@ class _Timed(eqx.Module):
 
 
 @lru_cache
-def _stepper(one: loop.Step) -> Callable[..., tuple[Array, Array]]:
+def _stepper(one: loop.Step) -> loop.Step:
     return lambda timed, q, qd, u: one(timed.model, q, qd, u, timed.dt)
 
 

@@ -19,11 +19,19 @@ STIFF = 2 / 3
 
 
 def safe_step(
-    model: Model, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"], dt: Float[Array, ""]
-) -> tuple[Float[Array, " nq"], Float[Array, " n"]]:
-    """The state a time `dt` later under a constant command, of a conserving or bounded model."""
+    model: Model,
+    q: Float[Array, " nq"],
+    qd: Float[Array, " n"],
+    u: Float[Array, " joints"],
+    dt: Float[Array, ""],
+    *memory: Float[Array, " n"],
+) -> tuple[Array, ...]:
+    """The state a time `dt` later under a constant command, of a conserving or bounded model or one of servos.
+
+    After q and q̇ come the arrays that servos keep, where they do (`memory`).
+    """
     if model.actuator.loop is not None:
-        return servo_step(model, q, qd, u, dt)
+        return servo_step(model, q, qd, u, dt, *memory)
     if model.energy_class == "conserving":
         return _smooth(model, q, qd, u, dt)
     return _rubbing(model, q, qd, u, dt)

@@ -11,8 +11,6 @@ Joint after joint they are solved exactly, with the others as they are (projecte
 the less joints feel of each other.
 """
 
-from itertools import pairwise
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -22,6 +20,7 @@ from diffnea import dynamics
 from diffnea.models import Model, held_energies, mass
 from diffnea.simulate import sticking
 from diffnea.simulate.balance import Level, settle
+from diffnea.simulate.memory import Kept
 
 # Rounds over the joints for each inner step; loops are already solved together.
 ROUNDS = 2
@@ -30,22 +29,29 @@ LEAST_SHARE = 1e-9
 
 
 def servo_step(
-    model: Model, q: Float[Array, " n"], qd: Float[Array, " n"], u: Float[Array, " goals"], dt: Float[Array, ""]
-) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """The state a time `dt` later under a goal that is held, of a bounded model with a position loop.
+    model: Model,
+    q: Float[Array, " n"],
+    qd: Float[Array, " n"],
+    u: Float[Array, " goals"],
+    dt: Float[Array, ""],
+    *memory: Float[Array, " n"],
+) -> tuple[Array, ...]:
+    """The state a time `dt` later under a goal that is held, and what servos keep, of a model with a position loop.
 
-    Its energy, with what is stored between goal and position, does not rise. `u` may have two goals of each joint: that
-    of the sample's end and, after these, that of its beginning, held until the rest of the model's delay is over. And
-    it may have the gain that each servo is set to, after two goals.
+    Its energy, with what is stored between goal and position, does not rise, once the profile of its goals has arrived
+    and unless it has an integral term. `u` may have two goals of each joint: that of the sample's end and, after these,
+    that of its beginning, held until the rest of the model's delay is over. And it may have the gain that each servo is
+    set to, after two goals. Without a `memory` goals act at once, and nothing has been summed.
     """
     n = len(q)
     if len(u) == 3 * n:
         model, u = eqx.tree_at(lambda m: m.actuator, model, model.actuator.at_gain(u[2 * n :])), u[: 2 * n]
-    goals = _goals(model, u, n)
-    before = Level(*held_energies(model, q, qd, goals[0]))
-    new_q, new_qd, work = _inner_steps(model, q, qd, goals, dt)
-    after = Level(*held_energies(model, new_q, new_qd, goals[-1]))
-    return settle(model, (q, before), (new_q, new_qd, after), work, conserve=False)
+    goals, kept = _goals(model, u, n), Kept.of(model.actuator, memory)
+    before = Level(*held_energies(model, q, qd, kept.acting(model.actuator, goals[0])))
+    new_q, new_qd, work, goal, kept = _inner_steps(model, q, qd, goals, dt, kept)
+    after = Level(*held_energies(model, new_q, new_qd, goal))
+    settled = settle(model, (q, before), (new_q, new_qd, after), work, conserve=False)
+    return *settled, *kept.memory
 
 
 def with_gains(acting: Float[Array, "time arriving"], gain: Float[Array, "time n"]) -> Float[Array, "time wide"]:
@@ -65,8 +71,9 @@ def _goals(model, u, n: int):
     return [begun, *(begun + jnp.clip(k + 1 - turned, 0.0, 1.0) * (ended - begun) for k in range(steps))]
 
 
-def _inner_steps(model, q, qd, goals, dt):
-    """State and work of goals that change: what they add between goal and position where the robot then is."""
+def _inner_steps(model, q, qd, goals, dt, kept):
+    """State and work of goals that change: what they add between goal and position where the robot then is; the last
+    goal that acted, and what servos keep."""
     actuator, loop = model.actuator, model.actuator.loop
     h = dt / actuator.inner_steps
     middle = q + dt / 2 * qd
@@ -82,7 +89,10 @@ def _inner_steps(model, q, qd, goals, dt):
     W = sticking.inverse(M + jnp.diag(h * viscous + own) + h * h * springs)
     effort = 1 / jnp.diagonal(W)
     start, work = q, jnp.zeros((), q.dtype)
-    for last, goal in pairwise(goals):
+    goal = kept.acting(actuator, goals[0])
+    for told in goals[1:]:
+        last, kept = goal, kept.towards(actuator, told, whole)
+        goal = kept.acting(actuator, told)
         outside = actuator.shared(q, qd) - bias - jax.grad(actuator.potential)(q)
         if table is not None and touched is not None:
             depth = touched[0] + touched[1] @ (q - start)
@@ -99,7 +109,8 @@ def _inner_steps(model, q, qd, goals, dt):
         # A joint that rests, or that dry friction would have to turn back within the step, ends it at rest.
         stops = (v == 0) | ((end * v < 0) & (dry > 0))
         q, qd = q + whole * v, jnp.where(stops, 0.0, end)
-    return q, qd, work
+        kept = kept.summed(actuator, told, q, whole)
+    return q, qd, work, goal, kept
 
 
 def _theta(stiff, inertia):

@@ -28,6 +28,8 @@ def _classes(*sources: ModuleType) -> dict[str, type]:
 
 
 CLASSES = _classes(spatial, robot, actuators, networks, models, flight, balance)
+# Fields that a part had once: left out where a folder has none of what they stood for.
+RETIRED = {"Servo": ("raw_limit", "raw_speed")}
 
 
 def pack(value: PyTree, arrays: dict[str, np.ndarray]) -> PyTree:
@@ -74,6 +76,8 @@ def _made(kind: type, fields: Json) -> PyTree:
     """Field by field, past a constructor that would compute them anew; fields newer than the folder have defaults."""
     if not issubclass(kind, eqx.Module):
         return check(kind(**fields))
+    gone = RETIRED.get(kind.__name__, ())
+    fields = {name: value for name, value in fields.items() if value is not None or name not in gone}
     known = dataclasses.fields(kind)
     usual = {each.name: each.default for each in known if each.default is not dataclasses.MISSING}
     expected = {each.name for each in known}

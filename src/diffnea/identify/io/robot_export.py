@@ -208,5 +208,5 @@ def _lacking(parts: tuple[AbstractActuator, ...]) -> Iterator[str]:
             yield "friction and rotors of motors that turn with several joints (coupling)"
         elif isinstance(part, Gain) and part.raw_limit is not None:
             yield "where the command saturates"
-        elif part.energy_class == "unbounded":
+        elif part.energy_class == "unbounded" and part.integral is None:
             yield "the torque of a network"

@@ -70,6 +70,10 @@ def lacking_servo(model: Model, kept: HeldOut | None) -> Iterator[str]:
         yield "how the torque limit falls with speed: they have that at rest"
     if actuator.lead is not None:
         yield "goals led ahead by their own rate"
+    if actuator.profile is not None:
+        yield "the profile of goals: send goals that do not change faster"
+    if actuator.integral is not None:
+        yield "the integral term: a `position` actuator has none"
     if model.contact is not None:
         yield "the table that the robot may touch"
     if np.any(np.asarray(actuator.delay) > 0) and sampling_period(kept) is None:

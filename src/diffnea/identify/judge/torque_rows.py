@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from diffnea.batches import gravity_torque, mass_matrix
 from diffnea.identify.judge.windows import without_delay
@@ -14,7 +14,7 @@ from diffnea.identify.problem.rows import Rows, through
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
-from diffnea.simulate.delay import weights
+from diffnea.simulate.delay import Late, weights
 
 # Rows are compared in windows of so many seconds; samples without order in time, so many together.
 SECONDS, TOGETHER = 0.5, 10
@@ -54,7 +54,7 @@ def torque_rows(model: Model, tracks: Sequence[Track]) -> TorqueRows:
     prompt, late = without_delay(model)
     assert isinstance(prompt, Model)
     parts, before = [], 0
-    for rows in equations(tracks, 0 if late is None else late[1], np.ones(model.num_joints)):
+    for rows in equations(tracks, 0 if late is None else late.most, np.ones(model.num_joints)):
         parts.append(_rows(prompt, rows, late, before))
         before += int(rows.segment.max(initial=-1)) + 1
     columns = map(np.concatenate, zip(*parts, strict=True))
@@ -62,9 +62,13 @@ def torque_rows(model: Model, tracks: Sequence[Track]) -> TorqueRows:
     return TorqueRows(**named, timed=tracks[0].dt is not None, size=_size(prompt, named["driven"], tracks))
 
 
-def _rows(model: Model, rows: Rows, late: tuple[Array, int] | None, before: int) -> tuple[np.ndarray, ...]:
+def _rows(model: Model, rows: Rows, late: Late | None, before: int) -> tuple[np.ndarray, ...]:
     q, qd, qdd, commands, _, way = rows.batch
-    u = commands[:, 0] if late is None else np.einsum("pn,tpn->tn", np.asarray(weights(*late)), commands)
+    u = (
+        commands[:, 0]
+        if late is None
+        else np.einsum("pn,tpn->tn", np.asarray(weights(late.delay, late.most)), commands)
+    )
     found = torques(model, q, qd, qdd, u, way)
     signals = np.stack([found.left, found.driven, q, qd, qdd, u, np.sign(qd)], axis=2)
     kept = rows.weight.any(axis=1)

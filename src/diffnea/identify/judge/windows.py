@@ -4,12 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
-from diffnea.actuators import Combined, Delay, Ideal, combine
+from diffnea.actuators import Combined, Delay, Ideal, Profile, combine
 from diffnea.identify.problem.tracks import SAME_RATE, Track
 from diffnea.models import AbstractModel, Model
 from diffnea.simulate import rollout
+from diffnea.simulate.delay import Late
 
 # Seconds ahead at which predictions are scored; the last is the length of a window.
 HORIZONS = (0.1, 0.5, 1.0, 2.0)
@@ -223,15 +224,15 @@ def at_gains(
     ]
 
 
-def without_delay(model: AbstractModel) -> tuple[AbstractModel, tuple[Array, int] | None]:
-    """The model whose commands arrive at once, and the delay that was taken away.
+def without_delay(model: AbstractModel) -> tuple[AbstractModel, Late | None]:
+    """The model whose commands arrive at once, and the delay and the profile of goals that were taken away.
 
     A window begins in the middle of a recording, and the commands from before it are known: they are shifted outside.
     """
-    if not isinstance(model, Model) or not model.actuator.most_delay:
+    if not isinstance(model, Model) or not (model.actuator.most_delay or model.actuator.profile is not None):
         return model, None
     actuator = model.actuator
     parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
-    prompt = [part for part in parts if not isinstance(part, Delay)]
+    prompt = [part for part in parts if not isinstance(part, Delay | Profile)]
     rest = combine(*prompt) if prompt else Ideal(model.num_joints)
-    return Model(model.robot, rest, model.contact), (actuator.delay, actuator.most_delay)
+    return Model(model.robot, rest, model.contact), Late(actuator.delay, actuator.most_delay, actuator.profile)

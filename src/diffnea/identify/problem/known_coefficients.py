@@ -8,7 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from diffnea.actuators import AbstractActuator, Combined, Coulomb, Delay, Gain, Motor, Stribeck, Viscous, combine
+from diffnea.actuators import (
+    AbstractActuator,
+    Combined,
+    Coulomb,
+    Delay,
+    Gain,
+    Integral,
+    Limit,
+    Motor,
+    Play,
+    Profile,
+    Servo,
+    Stribeck,
+    Viscous,
+    combine,
+)
 from diffnea.actuators.coefficients import raw_of
 from diffnea.actuators.drives import LEAST_RESISTANCE
 
@@ -43,6 +58,13 @@ COEFFICIENTS: dict[str, tuple[Coefficient, ...]] = {
     "coulomb": ((Coulomb, "raw", _positive, False),),
     "static": ((Stribeck, "raw_static", _positive, False),),
     "kinetic": ((Stribeck, "raw_kinetic", _positive, False),),
+    "kp": ((Servo, "raw_stiffness", _positive, False),),
+    "kd": ((Servo, "raw_damping", _positive, False),),
+    "ki": ((Integral, "raw", _positive, False),),
+    "play": ((Play, "raw", _positive, False),),
+    "torque_limit": ((Limit, "raw_limit", _positive, False),),
+    "goal_speed": ((Profile, "raw_speed", _positive, False),),
+    "goal_acceleration": ((Profile, "raw_acceleration", _positive, False),),
 }
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ProblemOptions
@@ -13,7 +14,7 @@ from diffnea.identify.problem.noise import white_noise
 from diffnea.recordings import Recording, RecordingError, Samples, as_list, is_regular, regular, smooth
 from diffnea.recordings.differentiate import JointSmoothing
 from diffnea.recordings.terms import Terms, terms
-from diffnea.simulate.delay import weights
+from diffnea.simulate.delay import Late, profiled, weights
 
 _DEFAULT_PROBLEM = ProblemOptions()
 # Recordings whose rates differ by less than this share are filtered together: a clock's jitter is more.
@@ -72,14 +73,16 @@ class Track:
             return self.gain
         return np.concatenate([self.gain_before, self.gain])
 
-    def arrived(self, late: tuple[Array, int] | None) -> Float[np.ndarray, "time n"]:
-        """Its commands as they arrive: late by so many samples of at most so many, or at once."""
+    def arrived(self, late: Late | None) -> Float[np.ndarray, "time n"]:
+        """Its commands as they arrive, late or at once."""
         if late is None:
             return self.u
-        delay, most = late
-        return np.einsum("pn,tpn->tn", np.asarray(weights(delay, most)), self.commands(most))
+        came = np.einsum("pn,tpn->tn", np.asarray(weights(late.delay, late.most)), self.commands(late.most))
+        if late.profile is None or self.dt is None:
+            return came
+        return np.asarray(profiled(jnp.asarray(came), late.profile, jnp.asarray(self.dt)).mean)
 
-    def acting(self, late: tuple[Array, int] | None) -> Float[np.ndarray, "time n"]:
+    def acting(self, late: Late | None) -> Float[np.ndarray, "time n"]:
         """What acts at each sample: of held commands those before and after it, in equal parts."""
         arrived = self.arrived(late)
         return np.concatenate([arrived[:1], (arrived[:-1] + arrived[1:]) / 2]) if self.held else arrived

@@ -15,6 +15,8 @@ from diffnea.identify.servo.rough import posed, roughly
 # What servos have at least, and what some have besides: goals of another zero, loops that follow the goal's velocity,
 # motors that drive two joints together.
 PLAIN, MORE = "servo+coulomb+load+delay", ("constant", "lead", "differential")
+# What firmware may do to goals; tried beside the best of the others.
+PROFILE = "profile"
 # What shows where gains are known: the most torque, which high gains reach; friction that differs at rest.
 AT_GAINS = "servo+stribeck+load+limit+delay"
 # More must lower the error to this share of what it was; what shows at known gains, which each motor has, to that.
@@ -32,18 +34,23 @@ class ServoChoice:
 
 
 def choose_servo(unknowns_of: Callable[[str], Unknowns], tracks: Sequence[Track], options: ServoOptions) -> ServoChoice:
-    """The plain actuator, or the one with more where that explains much more."""
+    """The plain actuator, or one with more where that explains much more; with a profile of goals where that does."""
     some, dt = some_motions(tracks), float(tracks[0].dt or 1.0)
+
+    def left(name: str) -> float:
+        freed = posed(unknowns_of(name), some, from_name=True)
+        data = lanes(some, freed.tree[1].most_delay)
+        return float(roughly(Objective(data, freed), options.rough, dt).rms.mean())
+
     more = MORE if tracks[0].q.shape[1] > 1 else MORE[:-1]
-    errors = {}
     shares = {PLAIN: 1.0, "+".join((PLAIN, *more)): BETTER}
     if tracks[0].gain is not None:
         shares |= {AT_GAINS: BETTER_AT_GAINS, f"{AT_GAINS}+{more[0]}": BETTER_AT_GAINS**2}
-    for name in shares:
-        freed = posed(unknowns_of(name), some, from_name=True)
-        data = lanes(some, freed.tree[1].most_delay)
-        errors[name] = float(roughly(Objective(data, freed), options.rough, dt).rms.mean())
+    errors = {name: left(name) for name in shares}
     best = min(errors, key=lambda name: errors[name] / shares[name])
+    profiled = f"{best}+{PROFILE}"
+    errors[profiled] = left(profiled)
+    best = profiled if errors[profiled] < BETTER * errors[best] else best
     return ServoChoice(best, ", ".join(f"{name} {1e3 * error:.1f} mrad" for name, error in errors.items()))
 
 

@@ -21,6 +21,7 @@ from diffnea.identify.servo.finer import finer_errors
 from diffnea.identify.servo.jumps import search_with_jumps
 from diffnea.identify.servo.lanes import THIN, Lanes, lanes
 from diffnea.identify.servo.objective import Objective
+from diffnea.identify.servo.reached import unreached
 from diffnea.identify.servo.rough import posed, roughly
 from diffnea.identify.servo.search import Searched
 from diffnea.identify.servo.unknowns import Freedom
@@ -123,6 +124,7 @@ def known_together(model: Model, tracks: Sequence[Track], free: Unknowns) -> lis
         sums = 1e3 * (np.asarray(model.actuator.delay) * dt + kd / np.maximum(kp, 1e-12))
         words = ", ".join(f"{name} {both:.0f} ms" for name, both in zip(names, sums, strict=True))
         said.append(note("servo-lag", text=words))
+    said += unreached(model, tracks)
     return [note("servo-centres"), *said] if "inertia" in free.learned else said
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 from diffnea import batches
 from diffnea.identify.problem.tracks import Track
 from diffnea.simulate.delay import arrivals, delayed, led
+from diffnea.simulate.memory import at_rest
 from diffnea.simulate.safe import safe_step
 from diffnea.simulate.servo import with_gains
 
@@ -88,19 +89,19 @@ def _course(known: PyTree) -> PyTree:
 
     def course(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array) -> Array:
         def body(state, row):
-            q, qd = one(model, *row, *state)
             # The state before the step is what is compared: at a first row, where the robot was.
-            return (q, qd), jnp.where(row[2] > 0, row[1], state[0])
+            return one(model, *row, *state), jnp.where(row[2] > 0, row[1], state[0])
 
-        start = measured[0], jnp.zeros_like(measured[0])
+        start = measured[0], jnp.zeros_like(measured[0]), *at_rest(model, measured[0], goal[0])
         return jax.lax.scan(body, start, (goal, measured, first, dt))[1]
 
     return batches.kernel_for(course, known, batches.name_for(_course, known))
 
 
-def _advance(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array, q: Array, qd: Array):
-    q, qd = jnp.where(first > 0, measured, q), jnp.where(first > 0, 0.0, qd)
-    return safe_step(model, q, qd, goal, dt)
+def _advance(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array, *state: Array) -> tuple[Array, ...]:
+    begun = measured, jnp.zeros_like(measured), *at_rest(model, measured, goal)
+    q, qd, *memory = (jnp.where(first > 0, new, old) for new, old in zip(begun, state, strict=True))
+    return safe_step(model, q, qd, goal, dt, *memory)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

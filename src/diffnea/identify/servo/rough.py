@@ -6,6 +6,7 @@ from dataclasses import replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import PyTree
 
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
@@ -25,7 +26,17 @@ def posed(free: Unknowns, tracks: Sequence[Track], from_name: bool) -> Freedom:
     before, dt = freed.model(jnp.asarray(freed.start)), float(tracks[0].dt or 1.0)
     begun = paced(started(before.actuator, closed_loops(before.robot, tracks), dt), dt)
     masks = jax.tree.unflatten(jax.tree.structure(begun), jax.tree.leaves(freed.masks[1]))
+    begun = _with_known(before.actuator, begun, masks)
     return replace(freed, tree=(freed.tree[0], begun, None), masks=(freed.masks[0], masks, None))
+
+
+def _with_known(before: PyTree, begun: PyTree, masks: PyTree) -> PyTree:
+    """The start with what is known of it as it was: numbers that are not free while others of the actuator are."""
+    free, structure = jax.tree.leaves(masks), jax.tree.structure(begun)
+    if not any(np.any(mask) for mask in free):
+        return begun
+    pairs = zip(free, jax.tree.leaves(begun), jax.tree.leaves(before), strict=True)
+    return jax.tree.unflatten(structure, [jnp.where(mask, new, old) for mask, new, old in pairs])
 
 
 def coasting(tracks: Sequence[Track]) -> bool:

@@ -13,7 +13,18 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea import batches
-from diffnea.actuators import AbstractActuator, Combined, Coulomb, Coupling, Delay, Offset, Servo, Stribeck
+from diffnea.actuators import (
+    AbstractActuator,
+    Combined,
+    Coulomb,
+    Coupling,
+    Delay,
+    Integral,
+    Offset,
+    Profile,
+    Servo,
+    Stribeck,
+)
 from diffnea.actuators.coefficients import raw_of
 from diffnea.identify.problem.tracks import Track
 from diffnea.robot import Robot
@@ -28,9 +39,13 @@ OF_PAIRS = 0.25
 ROUNDS, OUTLIER = 8, 1.5
 # Gravity that explains less than this of a joint's error tells nothing of its stiffness.
 LEAST_GRAVITY = 2e-3
-LEAST_LAG, LEAST_BAND = 5e-3, 1e-3
+LEAST_LAG, LEAST_BAND, LEAST_SPEED = 5e-3, 1e-3, 1e-2
 # Inner steps of a servo are about as long as this, s, and between so many in a sample: long ones show as lag.
 INNER, LEAST_INNER, MOST_INNER = 2.5e-3, 4, 16
+# Speeds are differences over this, s, and the highest is what this share of them is below: a reading may be off.
+STRIDE, HIGHEST = 0.04, 0.999
+# An integral term starts so weak that it takes this long, s, to bring what the stiffness does.
+INTEGRAL_TIME = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,8 @@ class Closed:
     band: Float[np.ndarray, " n"]  # F/kp, in rad or m
     stiffness: Float[np.ndarray, " n"]
     rest: Float[np.ndarray, " n"]  # what is left of g − q without all that, in rad or m
+    speed: Float[np.ndarray, " n"]  # the highest that were seen, in rad/s and rad/s²
+    acceleration: Float[np.ndarray, " n"]
 
 
 def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
@@ -52,7 +69,19 @@ def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
     if (usual := usual_gain(tracks)) is not None:
         shares = np.concatenate([track.gain for track in tracks if track.gain is not None]) / usual
     found = np.array([_joint(*columns) for columns in zip(rates.T, errors.T, gravity.T, shares.T, strict=True)])
-    return Closed(*found.T)
+    fastest = np.array([_fastest(track) for track in tracks]).max(axis=0)
+    return Closed(*found.T, *np.maximum(fastest, LEAST_SPEED))
+
+
+def _fastest(track: Track) -> Float[np.ndarray, "2 n"]:
+    """The highest speed and acceleration of a motion, joint by joint."""
+    q, dt = track.measured, float(track.dt or 1.0)
+    stride = max(round(STRIDE / dt), 1)
+    if len(q) < 2 * stride + 1:
+        return np.zeros((2, q.shape[1]))
+    speed = np.abs(q[stride:] - q[:-stride]) / (stride * dt)
+    change = np.abs(q[2 * stride :] - 2 * q[stride:-stride] + q[: -2 * stride]) / (stride * dt) ** 2
+    return np.stack([np.quantile(each, HIGHEST, axis=0) for each in (speed, change)])
 
 
 def usual_gain(tracks: Sequence[Track]) -> Float[np.ndarray, " n"] | None:
@@ -121,6 +150,10 @@ def _started(part: AbstractActuator, stiffness: np.ndarray, closed: Closed, dt: 
         )
     if isinstance(part, Coulomb):
         return Coulomb.of(dry)
+    if isinstance(part, Profile):
+        return Profile.of(closed.speed, None if part.raw_acceleration is None else closed.acceleration)
+    if isinstance(part, Integral):
+        return Integral.of(stiffness / INTEGRAL_TIME)
     if isinstance(part, Offset):
         return eqx.tree_at(lambda each: each.constant, part, -jnp.asarray(stiffness * closed.rest))
     if isinstance(part, Coupling):
