@@ -22,15 +22,28 @@ def robot():
     return read_robot("dfki_double_pendulum")
 
 
+OF_SERVOS = {
+    "kp": lambda made: made.loop.stiffness,
+    "kd": lambda made: made.loop.damping,
+    "ki": lambda made: made.integral,
+    "play": lambda made: made.slack,
+    "torque_limit": lambda made: made.bounds[0],
+    "goal_speed": lambda made: made.profile.speed,
+    "goal_acceleration": lambda made: made.profile.acceleration,
+}
+
+
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_every_coefficient_can_be_set_and_only_it_is_fixed(robot, name):
     motor = name in ("torque_constant", "emf_constant", "winding", "gear")
     parts = "motor" if motor else "viscous+coulomb" if name == "coulomb" else "delay+gain+stribeck"
+    parts = "servo+integral+play+limit+profile" if name in OF_SERVOS else parts
     made = actuators.for_robot(parts, robot)
     value = np.array([1.25, 2.5]) if name != "delay" else np.array([1.25])
     found, masks = with_known(made, {name: value})
     part = next(p for p in getattr(found, "parts", (found,)) if isinstance(p, tuple(c[0] for c in COEFFICIENTS[name])))
-    np.testing.assert_allclose(getattr(part, name), np.broadcast_to(value, 2), rtol=1e-6)
+    set_to = OF_SERVOS[name](found) if name in OF_SERVOS else getattr(part, name)
+    np.testing.assert_allclose(set_to, np.broadcast_to(value, 2), rtol=1e-5)
     fixed = [mask for mask in jax.tree.leaves(masks) if not mask.any()]
     assert len(fixed) == 1 and sum(mask.sum() for mask in jax.tree.leaves(masks)) > 0
     for before, after, mask in zip(*map(jax.tree.leaves, (made, found, masks)), strict=True):

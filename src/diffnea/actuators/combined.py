@@ -8,6 +8,7 @@ from jaxtyping import Array, ArrayLike, Float
 from diffnea.actuators.base import ENERGY_CLASSES, AbstractActuator, EnergyClass, Quantity, Resistance
 from diffnea.actuators.goal_profile import GoalProfile
 from diffnea.actuators.position_loop import PositionLoop
+from diffnea.actuators.servo import Integral
 
 
 @final
@@ -28,9 +29,8 @@ class Combined(AbstractActuator):
         stages = [part.stage for part in self.parts]
         if stages != sorted(stages):
             raise ValueError("Combined: parts are not in the order in which they act; use combine(*parts)")
-        if self.integral is not None and any(
-            part.energy_class == "unbounded" for part in self.parts if part.integral is None
-        ):
+        summing = [isinstance(part, Integral) for part in self.parts if part.energy_class == "unbounded"]
+        if any(summing) and not all(summing):
             raise ValueError("Combined: a servo with an integral term beside a part without any promise; leave out one")
 
     @property
