@@ -1,7 +1,6 @@
 """MJCF written: into the user's own text, where only the changed numbers change, and as a fresh file."""
 
 import difflib
-import shutil
 from dataclasses import replace
 
 import jax.numpy as jnp
@@ -101,10 +100,11 @@ def test_a_body_in_a_frame_moves_by_its_own_pose(machine, machine_file):
     assert line.startswith('<body name="arm" pos="0.4')
 
 
-def test_a_changed_included_file_takes_the_place_of_its_include_and_stays_as_it_was(machine, machine_file):
+def test_a_changed_included_file_is_written_beside_and_stays_as_it_was(machine, machine_file):
     text = saved(replace(machine, damping=machine.damping.at[4].set(0.5)), machine_file)
-    assert "<include" not in text and "<!-- the hand -->" in text
-    assert 'actuatorfrcrange="-3 3" damping="0.5"/>' in text and 'zaxis="1 1 0"' in text
+    assert text == MACHINE.replace("parts/hand.xml", "hand.xml")
+    (line,) = changed_lines(HAND, (machine_file.parent / "hand.xml").read_text())
+    assert 'actuatorfrcrange="-3 3" damping="0.5"/>' in line
     assert (machine_file.parent / "parts/hand.xml").read_text() == HAND
 
 
@@ -113,8 +113,8 @@ def test_an_include_within_an_include_is_still_found(tmp_path):
     put(tmp_path, HAND.replace("<inertial", "<include file='shape.xml'/><inertial"), "sub/hand.xml")
     path = put(tmp_path, PENDULUM.replace("<geom", "<include file='sub/hand.xml'/><geom"))
     robot = dn.load_robot(path)
-    text = saved(replace(robot, damping=robot.damping.at[1].set(0.5)), path)
-    assert "<include file='sub/shape.xml'/>" in text
+    assert "<include file='hand.xml'/>" in saved(replace(robot, damping=robot.damping.at[1].set(0.5)), path)
+    assert "<include file='sub/shape.xml'/>" in (tmp_path / "hand.xml").read_text()
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -258,11 +258,12 @@ def test_a_file_moved_to_another_folder_still_finds_its_parts(machine_file, tmp_
     machine_file.write_text(text)
     target = tmp_path / "out" / "far" / "machine.xml"
     target.parent.mkdir(parents=True)
-    assert mjcf.relocate(text.encode(), str(machine_file), str(tmp_path / "copy.xml")) == text.encode()
-    target.write_bytes(mjcf.relocate(text.encode(), str(machine_file), str(target)))
-    shutil.copy(machine_file, tmp_path / "copy.xml")
+    robot = dn.load_robot(machine_file)
+    assert dn.save_robot(robot, tmp_path / "copy.xml") == (tmp_path / "copy.xml",)
+    assert (tmp_path / "copy.xml").read_text() == text
+    assert dn.save_robot(robot, target) == (target,)  # it includes what it did
     assert in_mujoco(target).nmesh == 1
-    assert_same_robot(dn.load_robot(target), dn.load_robot(machine_file))
+    assert_same_robot(dn.load_robot(target), robot)
 
 
 # A fresh file ----------------------------------------------------------------------------------------------------

@@ -13,9 +13,11 @@ class Convert(ConvertArguments):
 
     def run(self) -> dict[str, Any]:
         robot = load_robot(self.robot, allow_unphysical=self.allow_unphysical)
-        save_robot(robot, self.out, allow_unphysical=self.allow_unphysical)
-        return {"robot": self.robot, "out": self.out, "name": robot.name, "joints": list(robot.joint_names)}
+        done = save_robot(robot, self.out, allow_unphysical=self.allow_unphysical)
+        found = {"robot": self.robot, "out": self.out, "name": robot.name, "joints": list(robot.joint_names)}
+        return found | {"files": list(map(str, done))}
 
     def summary(self, result: dict[str, Any]) -> str:
         """The result in a line for a person."""
-        return f'{self.out}: "{result["name"]}" with {len(result["joints"])} joints, from {self.robot}'
+        beside = "".join(f", beside it {file}" for file in result["files"][1:])
+        return f'{self.out}{beside}: "{result["name"]}" with {len(result["joints"])} joints, from {self.robot}'

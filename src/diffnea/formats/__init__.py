@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from diffnea.formats.description import Curve, Description, RobotFileError, Serv
 from diffnea.formats.locking import float_base, ground_base, places, unlock
 from diffnea.formats.locking import lock as locked
 from diffnea.formats.merging import attached, check_physical, frames, tips
+from diffnea.formats.read_back import curves_of, servos_of, verify, verify_curves, verify_servos
 from diffnea.formats.revision import Curves, Servos, describe, revise
 from diffnea.formats.shapes import shapes
 from diffnea.formats.xml_text import MOST_BYTES, XMLFault, parse
@@ -78,13 +79,18 @@ def save_robot(
     allow_unphysical: bool = False,
     curves: Curves | None = None,
     servos: Servos | None = None,
-) -> None:
-    """Write a robot as `.urdf` or MJCF `.xml`; read back, it is the same robot.
+    replacing: Collection[str] = (),
+) -> tuple[Path, ...]:
+    """Write a robot as `.urdf` or MJCF `.xml`; read back, it is the same robot. The files that were written.
 
     A robot that came from a file of that format is written as that file with only the changed numbers edited, unless
     `fresh`. The result is read back and compared before anything is put in place; nothing is half-written. MJCF takes
     `curves` too, dry friction that changes with speed, and `servos` of positions, by joint; without any, those of the
     robot's file stay.
+
+    An MJCF file that includes others still does: those that must change are written beside it, under the names they
+    have if these are free there, else as `<name of the new file>_<name>`. Files of the names `replacing` are
+    overwritten.
     """
     if not isinstance(robot, Robot):
         raise TypeError(f"save_robot: got a {type(robot).__name__}; give a Robot, as load_robot reads it, and a path")
@@ -102,22 +108,36 @@ def save_robot(
         if kind == "urdf" and servos:
             raise RobotFileError("URDF has no place for servos; use .xml for MJCF")
         robot = _with_servos(robot, servos)
-        text = _write(robot, path, kind, fresh, curves, servos)
+        text, parts = _write(robot, path, kind, fresh, curves, servos, replacing)
         source = None if fresh else robot.source
         floated = source is not None and source.format == kind and source.floated
-        written = _read(text, str(path), kind, True, floated)
+        written = _read(text, str(path), kind, True, floated, parts)
         written = written if source is None or source.coupled else uncouple(written)
         written = locked(written, () if source is None else source.locked)
         back = assemble(written)
-        _verify(robot, back, kind)
-        _verify_curves(written, curves)
-        _verify_servos(written, servos)
+        verify(robot, back, kind)
+        verify_curves(written, curves)
+        verify_servos(written, servos)
     except (RobotFileError, XMLFault) as error:
         raise RobotFileError(f"{path}: {error}") from None
-    files.replace(path, text)
+    _put(path, text, parts)
     if back.joint_names != robot.joint_names:
         order = ", ".join(back.joint_names)
         warnings.warn(f"{path}: MJCF numbers joints depth first, so q comes back as {order}", stacklevel=2)
+    return (path, *(path.parent / Path(each).name for each in parts))
+
+
+def _put(path: Path, text: bytes, parts: Mapping[str, bytes]) -> None:
+    """The file and the changed ones that it includes; where one cannot be written, no new one stays."""
+    new = [Path(each) for each in parts if not os.path.exists(each)]
+    try:
+        for each, content in parts.items():
+            files.replace(Path(each), content)
+        files.replace(path, text)
+    except OSError:
+        for each in new:
+            each.unlink(missing_ok=True)
+        raise
 
 
 def fixed_parts(robot: Robot) -> np.ndarray:
@@ -242,62 +262,51 @@ def _read_any(text: bytes, path: str, kind: str, floated: bool) -> Description:
     return _read(text, path, kind, allow_unphysical=True, floated=floated)
 
 
-def _read(text: bytes, path: str, kind: str, allow_unphysical: bool, floated: bool = False) -> Description:
-    description = urdf.read(text, allow_unphysical) if kind == "urdf" else mjcf.read(text, path, allow_unphysical)
+def _read(
+    text: bytes,
+    path: str,
+    kind: str,
+    allow_unphysical: bool,
+    floated: bool = False,
+    parts: Mapping[str, bytes] | None = None,
+) -> Description:
+    if kind == "urdf":
+        description = urdf.read(text, allow_unphysical)
+    else:
+        description = mjcf.read(text, path, allow_unphysical, parts)
     check_bounds(description)
     return float_base(description) if floated else description
 
 
-def _write(robot: Robot, path: Path, kind: str, fresh: bool, curves: Curves | None, servos: Servos | None) -> bytes:
+def _write(
+    robot: Robot,
+    path: Path,
+    kind: str,
+    fresh: bool,
+    curves: Curves | None,
+    servos: Servos | None,
+    replacing: Collection[str],
+) -> mjcf.Written:
     source = robot.source
-    render = urdf.render if kind == "urdf" else mjcf.render
+
+    def render(description: Description) -> mjcf.Written:
+        return mjcf.Written((urdf.render if kind == "urdf" else mjcf.render)(description), {})
+
     if source is None or (fresh and curves is not None and servos is not None):
         return render(describe(robot, curves, servos))
     old = _described(source)
     if fresh:
         kept = locked(old, source.locked)
-        curved = _curves(kept) if curves is None else curves
-        return render(describe(robot, curved, _servos(kept) if servos is None else servos))
+        curved = curves_of(kept) if curves is None else curves
+        return render(describe(robot, curved, servos_of(kept) if servos is None else servos))
     new = unlock(revise(locked(old, source.locked), robot, curves, servos), old)
     if source.format != kind:
         return render(new)
     if source.floated:
         old, new = ground_base(old), ground_base(new)
     if kind == "urdf":
-        return urdf.edit(source.text, old, new)
-    return mjcf.relocate(mjcf.edit(source.text, source.path, old, new), source.path, str(path))
-
-
-def _verify(robot: Robot, back: Robot, kind: str) -> None:
-    """Refuse to write a file that does not say what the robot is; MJCF may number the joints in another order."""
-    names, found = robot.tree.joint_names, back.tree.joint_names
-    if sorted(found) != sorted(names) or _movers(back) != _movers(robot):
-        raise RobotFileError(f"its joints do not survive as {kind.upper()}: {', '.join(found)} came back")
-    back = back if robot.lift is not None else pulled(back)  # it was fitted as gravity pulls it, and the file lifts it
-    dtype = robot.inertia.mass.dtype
-    order = [found.index(name) for name in names]
-    found, wanted = _leaves(astype(back, dtype), kind), _leaves(robot, kind)
-    for name in {**wanted, **found}:
-        if name not in found or name not in wanted:
-            raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be lost")
-        other, value = _in_order(name, found[name], order), wanted[name]
-        if other.shape != value.shape:
-            raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
-        share = _LIFT if name.startswith("lift.") else _READ_BACK[dtype.name]
-        bound = share * max(np.abs(value[np.isfinite(value)]).max(initial=0.0), 1e-12)
-        if not np.allclose(other, value, rtol=0.0, atol=bound):
-            raise RobotFileError(f"its {name} cannot be written as {kind.upper()}: it would be read back differently")
-
-
-def _in_order(name: str, numbers: np.ndarray, order: list[int]) -> np.ndarray:
-    """What was read back, its links in the robot's order."""
-    if name == "tendons.weights":
-        return numbers[:, order]
-    return numbers if name == "gravity" or name.startswith(("couplings.", "tendons.", "loops.")) else numbers[order]
-
-
-def _curves(description: Description) -> dict[str, Curve]:
-    return {joint.name: joint.curve for joint in description.joints if joint.curve is not None}
+        return mjcf.Written(urdf.edit(source.text, old, new), {})
+    return mjcf.edit(source.text, source.path, old, new, str(path), replacing)
 
 
 def _with_servos(robot: Robot, servos: Servos | None) -> Robot:
@@ -308,55 +317,8 @@ def _with_servos(robot: Robot, servos: Servos | None) -> Robot:
     return replace(robot, gear=jnp.where(own, 1.0, robot.gear))
 
 
-def _servos(description: Description) -> dict[str, Servo]:
-    return {joint.name: joint.servo for joint in description.joints if joint.servo is not None}
-
-
 def servos(robot: Robot) -> dict[str, Servo]:
     """The servos that the robot's file has, by joint: MJCF's `position`, `velocity` and the like."""
     if robot.source is None or robot.source.format != "mjcf":
         return {}
-    return _servos(locked(_described(robot.source), robot.source.locked))
-
-
-def _verify_servos(written: Description, wanted: Servos | None) -> None:
-    """Refuse to write a file whose servos would be read back as others; old releases of MuJoCo have no delay."""
-    found = _servos(written)
-    for name, servo in (wanted or {}).items():
-        same = name in found and all(
-            np.isclose(getattr(found[name], key), getattr(servo, key), rtol=1e-9, atol=0.0)
-            for key in ("stiffness", "damping", "limit", "lag")
-        )
-        if not same:
-            raise RobotFileError(f'the servo of joint "{name}" cannot be written: it would be read back differently')
-
-
-def _verify_curves(written: Description, wanted: Curves | None) -> None:
-    """Refuse to write a file whose friction would be read back as another."""
-    found = _curves(written)
-    for name in () if wanted is None else {*found, *wanted}:
-        both = [list(vars(curves[name]).values()) for curves in (found, wanted or {}) if name in curves]
-        if len(both) < 2 or not np.allclose(*both, rtol=_READ_BACK["float64"], atol=0.0):
-            raise RobotFileError(f'the friction of joint "{name}" cannot be written: it would be read back differently')
-
-
-def _movers(robot: Robot) -> dict[str, str | None]:
-    """Which joint each joint hangs on."""
-    names = robot.tree.joint_names
-    return {name: names[p] if p >= 0 else None for name, p in zip(names, robot.tree.parents, strict=True)}
-
-
-# How far numbers may move by the change of frames and units that a file asks for.
-_READ_BACK = {"float64": 1e-9, "float32": 1e-5}
-# A body's lift is a share of its weight; that of a link changes with the masses of the bodies that make it up.
-_LIFT = 1e-2
-
-
-def _leaves(robot: Robot, kind: str) -> dict[str, np.ndarray]:
-    """A robot's numbers by name, less what the format has no place for: speed limits in MJCF, frame offsets in URDF."""
-    lost = {"urdf": "frame_offset", "mjcf": "limits.velocity"}[kind]
-    single = np.isin(np.arange(robot.num_links), robot.tree.layout.single)[:, None]
-    robot = replace(robot, axis=jnp.where(single, robot.axis, 0.0))  # balls and free links have no use for an axis
-    leaves = jax.tree_util.tree_leaves_with_path(robot)
-    named = {jax.tree_util.keystr(path).strip("."): np.asarray(leaf, float) for path, leaf in leaves}
-    return {name: leaf for name, leaf in named.items() if name != lost}
+    return servos_of(locked(_described(robot.source), robot.source.locked))

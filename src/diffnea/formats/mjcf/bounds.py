@@ -6,7 +6,7 @@ of a compiled model (user data, sensors, key frames, its arena) is taken away.
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,10 @@ MOST_FILES, MOST_NESTED = 200, 20
 _NAMING = ("include", "model")  # elements that name further XML files
 
 
-def check(document: Document, path: str) -> None:
-    """Refuse a file that asks for more than a robot has, in what it includes too."""
+def check(document: Document, path: str, parts: Mapping[str, bytes]) -> None:
+    """Refuse a file that asks for more than a robot has, in what it includes too; `parts`: see `load_model`."""
     bodies = copied = 0
-    for number, (element, copies) in enumerate(_with_copies(document.root, os.path.abspath(path))):
+    for number, (element, copies) in enumerate(_with_copies(document.root, os.path.abspath(path), parts)):
         bodies += copies * (element.tag == "body")
         copied += copies * (copies > 1)
         if bodies > MOST_LINKS:
@@ -37,7 +37,7 @@ def check(document: Document, path: str) -> None:
             raise RobotFileError(f"line {element.line}: a mesh has params above {MOST_MESH_PARAMETER}; use fewer")
 
 
-def _with_copies(root: Element, path: str) -> Iterator[tuple[Element, int]]:
+def _with_copies(root: Element, path: str, parts: Mapping[str, bytes]) -> Iterator[tuple[Element, int]]:
     """All elements, those of included files too, each with how many times <replicate> makes it."""
     opened, main = 0, os.path.dirname(path)
     stack = [(root, 1, path, 0)]
@@ -47,23 +47,23 @@ def _with_copies(root: Element, path: str) -> Iterator[tuple[Element, int]]:
         copies *= _count(element)
         stack += [(child, copies, home, depth) for child in element.children]
         if element.tag in _NAMING and "file" in element.attributes:
-            found = _found(element.attributes["file"], main, os.path.dirname(home))
+            found = _found(element.attributes["file"], parts, main, os.path.dirname(home))
             opened += 1
             if depth == MOST_NESTED or opened > MOST_FILES:
                 raise RobotFileError(f"includes more than {MOST_FILES} files, or itself; include each once")
             if found is not None:
-                stack.append((_root(found), copies, found, depth + 1))
+                stack.append((_root(found, parts), copies, found, depth + 1))
 
 
-def _found(name: str, *folders: str) -> str | None:
+def _found(name: str, parts: Mapping[str, bytes], *folders: str) -> str | None:
     """Beside the main file, then beside the one that names it; what is not there is MuJoCo's to say."""
-    paths = [os.path.join(folder, name) for folder in folders]
-    return next((path for path in paths if os.path.exists(path)), None)
+    paths = [os.path.normpath(os.path.join(folder, name)) for folder in folders]
+    return next((path for path in paths if path in parts or os.path.exists(path)), None)
 
 
-def _root(path: str) -> Element:
+def _root(path: str, parts: Mapping[str, bytes]) -> Element:
     try:
-        return parse(files.read(Path(path), MOST_BYTES)).root
+        return parse(parts[path] if path in parts else files.read(Path(path), MOST_BYTES)).root
     except OSError as error:
         raise RobotFileError(f'names "{path}", which {error.strerror}') from None
 

@@ -6,7 +6,7 @@ Meshes, textures and height fields are opened only where a body has its inertia 
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,17 +41,18 @@ class Compiled(NamedTuple):
     refused: dict[int, np.ndarray]
 
 
-def compile_text(document: Document, path: str, allow_unphysical: bool) -> Compiled:
-    """Compile the text; `path` only says where included files and meshes are looked for."""
+def compile_text(document: Document, path: str, allow_unphysical: bool, parts: Mapping[str, bytes] | None) -> Compiled:
+    """Compile the text; `path` only says where included files and meshes are looked for; `parts`: see `load_model`."""
     _refuse_nan(document)
-    bounds.check(document, path)
+    bounds.check(document, path, parts or {})
+    texts = {**(parts or {}), os.path.abspath(path): document.text}
 
     def attempt(lenient: bool) -> Compiled:
         try:
-            return _compile(document.text, os.path.abspath(path), lenient, keep_fixed=True)
+            return _compile(texts, os.path.abspath(path), lenient, keep_fixed=True)
         except (FileNotFoundError, RobotFileError) as error:
             try:  # perhaps it is only what is fixed to the world, whose inertia nobody needs
-                return _compile(document.text, os.path.abspath(path), lenient, keep_fixed=False)
+                return _compile(texts, os.path.abspath(path), lenient, keep_fixed=False)
             except RobotFileError:
                 if isinstance(error, RobotFileError):
                     raise error from None
@@ -68,11 +69,11 @@ def compile_text(document: Document, path: str, allow_unphysical: bool) -> Compi
 # Parsing and compiling -------------------------------------------------------------------------------------------
 
 
-def _compile(text: bytes, path: str, lenient: bool, keep_fixed: bool) -> Compiled:
+def _compile(texts: dict[str, bytes], path: str, lenient: bool, keep_fixed: bool) -> Compiled:
     """With `keep_fixed`, `FileNotFoundError` tells that a mesh is missing, if only for what is fixed to the world."""
     mj = mujoco()
     try:
-        spec = mj.MjSpec.from_file(path, include={path: text})
+        spec = mj.MjSpec.from_file(path, include=texts)
     except (ValueError, RuntimeError, MemoryError, mj.FatalError) as error:
         raise RobotFileError(_one_line(str(error) or type(error).__name__)) from None
     _refuse_other_mechanics(spec)

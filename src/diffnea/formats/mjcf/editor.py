@@ -4,7 +4,7 @@ Bodies, joints and actuators of the text are matched with MuJoCo's by their orde
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from diffnea.formats.inertia import central_moments
 from diffnea.formats.mjcf.compiler import LEAST
 from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, load_model, motion, shift
 from diffnea.formats.mjcf.names import distinct
+from diffnea.formats.mjcf.scene import Scene, Written
 from diffnea.formats.mjcf.servos import servo_attributes
 from diffnea.formats.mjcf.text import (
     FRESH,
     HARD_FRICTION,
     NOT_RUNGE_KUTTA,
-    Text,
     actuator_range,
     bristles,
     friction_tag,
@@ -36,13 +36,31 @@ _ORIENTATIONS = ("quat", "axisangle", "xyaxes", "zaxis", "euler")
 _SAME = 1e-14
 
 
-def edit(text: bytes, path: str, old: Description, new: Description) -> bytes:
-    """The file with the numbers that differ between the two descriptions changed, and not a byte more."""
+def edit(
+    text: bytes,
+    path: str,
+    old: Description,
+    new: Description,
+    target: str | None = None,
+    replacing: Collection[str] = (),
+) -> Written:
+    """The file with the numbers that differ between the two descriptions changed, and not a byte more.
+
+    Where it goes to another folder, `target`, names of others in it, includes and meshes, are made good from there.
+    """
+    target, document = path if target is None else target, parse(text)
+    folders = [os.path.dirname(os.path.abspath(each)) for each in (path, target)]
     pairs = zip((*old.links, *old.joints), (*new.links, *new.joints), strict=True)
-    if tuple(old.gravity) == tuple(new.gravity) and all(_equal(a, b) for a, b in pairs):
-        return text
-    document = parse(text)
-    change = _Change(Text(document, path), load_model(document, path, allow_unphysical=True), old, new)
+    same = tuple(old.gravity) == tuple(new.gravity) and all(_equal(a, b) for a, b in pairs)
+    if same and folders[0] == folders[1]:
+        return Written(text, {})
+    scene = Scene(document, path)
+    if not same:
+        _apply(_Change(scene, load_model(document, path, allow_unphysical=True), old, new))
+    return scene.written(target, replacing)
+
+
+def _apply(change: "_Change") -> None:
     change.gravity()
     change.motors()
     change.servos()
@@ -51,17 +69,6 @@ def edit(text: bytes, path: str, old: Description, new: Description) -> bytes:
     for body, element in zip(change.model.bodies[1:], change.bodies, strict=True):
         change.placement(body, element)
         change.inertia(body, element, body.name in explicit)
-    return change.text.apply()
-
-
-def relocate(text: bytes, path: str, target: str) -> bytes:
-    """The file with the names of others in it, includes and meshes, made good from the target's folder."""
-    folder = os.path.dirname(os.path.abspath(target))
-    if os.path.dirname(os.path.abspath(path)) == folder:
-        return text
-    moved = Text(parse(text), path)
-    moved.relocate(folder)
-    return moved.apply()
 
 
 def _equal(a: Link | Joint, b: Link | Joint) -> bool:
@@ -85,7 +92,7 @@ class _Side:
 class _Change:
     """The text, what MuJoCo makes of it, and the description before and after."""
 
-    def __init__(self, text: Text, model: Model, old: Description, new: Description):
+    def __init__(self, text: Scene, model: Model, old: Description, new: Description):
         self.text, self.model, self.old, self.new = text, model, _Side(old), _Side(new)
         self.named: set[str] = set()
         self.bodies = [body for world in text.sections("worldbody") for body in self._bodies(world)]

@@ -3,7 +3,7 @@
 Defaults, classes, includes, frames and units are MuJoCo's own doing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,11 +124,16 @@ class Model:
         return float(sum(gears)) if self.motors or self.servos else 1.0
 
 
-def load_model(document: Document, path: str, allow_unphysical: bool) -> Model:
-    """Compile the text into records; `path` only says where included files and meshes are looked for."""
+def load_model(
+    document: Document, path: str, allow_unphysical: bool, parts: Mapping[str, bytes] | None = None
+) -> Model:
+    """Compile the text into records; `path` only says where included files and meshes are looked for.
+
+    `parts` are texts of included files, by path, that are not on the disk yet.
+    """
     mj = mujoco()
 
-    compiled = compile_text(document, path, allow_unphysical)
+    compiled = compile_text(document, path, allow_unphysical, parts)
     model, names = compiled.model, Names(compiled.model)
     _refuse_infinite(model, names)
     motors = tuple(_motors(model, names))

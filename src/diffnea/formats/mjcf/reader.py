@@ -5,7 +5,7 @@ A body with several joints is a chain of links, named `<body>/<joint>`, with nei
 ends in the body's own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from diffnea.formats.description import Description, Joint, Link, Loop, RobotFileError
@@ -15,12 +15,17 @@ from diffnea.formats.xml_text import parse
 from diffnea.robot import SEVERAL
 
 
-def read(text: bytes, path: str, allow_unphysical: bool = False) -> Description:
-    """The robot an MJCF file describes; `path` only says where included files and meshes are looked for."""
+def read(
+    text: bytes, path: str, allow_unphysical: bool = False, parts: Mapping[str, bytes] | None = None
+) -> Description:
+    """The robot an MJCF file describes; `path` only says where included files and meshes are looked for.
+
+    `parts` are texts of included files, by path, that are not on the disk yet.
+    """
     document = parse(text)
     if document.root.tag != "mujoco":
         raise RobotFileError(f"its root element is <{document.root.tag}>; an MJCF file has <mujoco>")
-    model = load_model(document, path, allow_unphysical)
+    model = load_model(document, path, allow_unphysical, parts)
     rows = [row for body in model.bodies[1:] for row in _rows(model, body)]
     links, joints = zip(*rows, strict=True) if rows else ((), ())
     name = document.root.attributes.get("model", "robot")

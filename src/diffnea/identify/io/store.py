@@ -4,7 +4,7 @@ import io
 import json
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from importlib.metadata import version
@@ -71,7 +71,7 @@ def save(fit: Fit, folder: str | os.PathLike[str]) -> Saved:
 
 
 def _write(fit: Fit, out: Path, content: Json, arrays: dict[str, np.ndarray]) -> Saved:
-    written = {FIT, WEIGHTS}
+    written, earlier = {FIT, WEIGHTS}, _earlier_robots(fit, out)
     if fit.held_out is not None:
         tracks, signals = to_arrays(fit.held_out)
         content["held_out"] = {"tracks": tracks, "start": modules.pack(_sourceless(fit.held_out.start), arrays)}
@@ -80,9 +80,9 @@ def _write(fit: Fit, out: Path, content: Json, arrays: dict[str, np.ndarray]) ->
     files.replace(out / WEIGHTS, _npz(np.savez, arrays))
     if isinstance(fit.consistent, Model):
         with double_precision():
-            content |= _robots(fit.consistent, fit, out)
+            content |= _robots(fit.consistent, fit, out, earlier)
     robots = {name for name, said in content.get("robot_files", {}).items() if said == WRITTEN}
-    for name in {*IDENTIFIED, *REJECTED} - robots:  # what an earlier fit left here is not this one's
+    for name in {*IDENTIFIED, *REJECTED, *earlier} - robots:  # what an earlier fit left here is not this one's
         (out / name).unlink(missing_ok=True)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     files.replace(out / FIT, text.encode())
@@ -132,17 +132,28 @@ def _content(fit: Fit, arrays: dict[str, np.ndarray]) -> Json:
     return files.named(plain) | {"model": model, "consistent": consistent, "held_out": None} | (balance or {})
 
 
-def _robots(model: Model, fit: Fit, out: Path) -> Json:
+def _earlier_robots(fit: Fit, out: Path) -> set[str]:
+    """Robot files of an earlier fit in this folder, those that its files include too; none that this fit is made of."""
+    source = fit.consistent.robot.source if isinstance(fit.consistent, Model) else None
+    if source is not None and Path(source.path).resolve().parent == out.resolve():
+        return set()
+    try:
+        said = _read_json(out / FIT).get("robot_files")
+    except FitFileError:
+        return set()
+    names = said if isinstance(said, dict) else {}
+    return {name for name, word in names.items() if word == WRITTEN and name.endswith(".xml") and "/" not in name}
+
+
+def _robots(model: Model, fit: Fit, out: Path, earlier: set[str]) -> Json:
     """The robot in both formats, and what they lack; a robot that one of them cannot hold leaves a word instead."""
     urdf, mjcf = robot_files(fit.verdict)
     whole = exported(model, fit.held_out)
-    said = {
-        urdf: _written(whole.robot, out / urdf),
-        mjcf: _written(whole.curved, out / mjcf, whole.curves, whole.servos),
-    }
+    said = _written(whole.robot, out / urdf)
+    said |= _written(whole.curved, out / mjcf, whole.curves, whole.servos, earlier)
     if whole.curves and said[mjcf] != WRITTEN:  # the user's own file may ask for what does not go with curves
         whole = exported(model, fit.held_out, curves=False)
-        said[mjcf] = _written(whole.robot, out / mjcf, servos=whole.servos)
+        said |= _written(whole.robot, out / mjcf, None, whole.servos, earlier)
     configs = servo_configs(model, whole.robot, whole.servos) if whole.servos else {}
     for name in SERVO_FILES:
         files.replace(out / name, configs[name].encode()) if name in configs else (out / name).unlink(missing_ok=True)
@@ -151,13 +162,18 @@ def _robots(model: Model, fit: Fit, out: Path) -> Json:
 
 
 def _written(
-    robot: Robot, path: Path, curves: dict[str, Curve] | None = None, servos: dict[str, Servo] | None = None
-) -> str:
+    robot: Robot,
+    path: Path,
+    curves: dict[str, Curve] | None = None,
+    servos: dict[str, Servo] | None = None,
+    earlier: Collection[str] = (),
+) -> dict[str, str]:
+    """What became of a robot file and of those that it includes; `earlier` ones give way."""
     try:
-        save_robot(robot, path, curves=curves, servos=servos)
-        return WRITTEN
+        done = save_robot(robot, path, curves=curves, servos=servos, replacing=earlier)
+        return dict.fromkeys((each.name for each in done), WRITTEN)
     except (RobotFileError, ValueError) as error:
-        return f"not written: {error}"
+        return {path.name: f"not written: {error}"}
 
 
 def load_fit(folder: str | os.PathLike[str]) -> Fit:
