@@ -26,6 +26,7 @@ LEGS = ("FL", "FR", "RL", "RR")
 STAND = np.array([0.0, 0.9, -1.8] * 4)
 NOISE = {"q": 1e-4, "u": 0.05, "accelerometer": 0.02, "gyroscope": 0.002}
 PAYLOAD_AT = np.array([0.08, 0.02, 0.09])
+HARD, SOFTER = ((1e-4, 1.0), 0.9999), ((STEP, 1.0), 0.99)  # time constant and damping of dry friction, its impedance
 LANDED = 500  # samples: a robot that trots lands first
 FEET = {leg: dn.Foot(f"{leg}_calf", (-0.002, 0.0, -0.213), 0.022) for leg in LEGS}
 
@@ -55,7 +56,7 @@ def model_of(path: Path, payload: float, ground: bool) -> mujoco.MjModel:
     found = spec.compile()
     found.opt.timestep = STEP / 4
     # MuJoCo's dry friction yields to accelerations within its time constant; this one is as hard as the step allows.
-    found.dof_solref[:], found.dof_solimp[:, :2] = (STEP, 1.0), 0.99
+    found.dof_solref[:], found.dof_solimp[:, :2] = HARD
     found.geom_condim[:] = np.minimum(found.geom_condim, 3)  # feet that push at a point, and do not twist
     # Steps that are implicit in the damping move as if rotors were heavier by step · damping / 2, a twentieth here.
     found.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
