@@ -41,7 +41,7 @@ def drawn(count=127, seed=0):
 
 @pytest.mark.parametrize("lost", [0, 1, 2, 12])
 def test_a_few_windows_that_diverge_do_not_overrule_all_others(lost):
-    """The Qube of issue 14: error 0.092 × the start's, 2 of 127 roll-outs diverge, none of the start's."""
+    """The Qube: error 0.092 × the start's, 2 of 127 roll-outs diverge, none of the start's."""
     fit, start = drawn()
     fit[40 : 40 + lost] = np.inf
     ratios = compared(errors(fit, start), OPTIONS)
@@ -137,6 +137,18 @@ def test_problems_and_what_is_not_finite_fail():
     assert said(GOOD, problems=["too few samples"]).reasons[0] == "too few samples"
     assert said(GOOD, problems=["too few samples"]) == "failed"
     assert said(replace(GOOD, finite=False)).codes == ("not-finite",)
+
+
+def test_limits_to_the_use_of_a_fit_come_first():
+    bends = note("vibration", "elbow", low=7.5, high=57.0, times=38.0)
+    accepted = said(GOOD, limits=[bends])
+    assert accepted == "accepted" and accepted.notes[0] == bends
+    refused = said(replace(GOOD, unexplained=(0.9,)), limits=[bends])
+    assert refused == "failed" and refused.codes[:2] == ("unexplained", "vibration")
+
+
+def test_bars_are_those_of_the_options():
+    assert said(replace(GOOD, unexplained=(0.4,)), options=JudgeOptions(unexplained=0.3)) == "failed"
 
 
 def test_a_verdict_is_a_word_with_notes():

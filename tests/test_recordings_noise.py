@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from robots import random_robot, random_tree
 
 import diffnea as dn
+from diffnea.identify.options import JudgeOptions, Options
 from diffnea.identify.problem.tracks import split
 from diffnea.recordings.smoothing import derivatives
 
@@ -50,6 +52,22 @@ def test_a_joint_that_bends_is_named_where_its_motion_passes_for_noise(seed):
     (said,) = vibrating(q)
     low, high, times = (float(str(said.values[key])) for key in ("low", "high", "times"))
     assert said.subject == "elbow" and times > 10 and low < 20 < high
+
+
+def test_the_verdict_begins_with_what_a_joint_that_bends_is_not_good_for():
+    q = positions(0, bending)[:, None]
+    acceleration = np.gradient(np.gradient(q, axis=0), axis=0) * RATE**2
+    robot = random_robot(random_tree(0, 1), 0)
+    log = dn.Recording(time=np.arange(COUNT) / RATE, q=q, u=acceleration, joint_names=robot.joint_names)
+    fit = dn.fit(robot, log, actuator="ideal", loss="torque", method="lm")
+    assert "vibration" in fit.verdict.codes and "vibration" not in [each.code for each in fit.notes]
+    about = fit.verdict.codes.index("vibration")
+    assert {*fit.verdict.codes[:about]} <= {"unexplained", "structure", "another-robot"}  # reasons for a refusal
+    assert "faster than" in fit.verdict.reasons[about]
+    strict = dn.fit(
+        robot, log, actuator="ideal", loss="torque", method="lm", options=Options(judge=JudgeOptions(unexplained=0.0))
+    )
+    assert "unexplained" not in fit.verdict.codes and strict.verdict.codes[0] == "unexplained"
 
 
 def test_noise_of_an_encoder_is_no_vibration():

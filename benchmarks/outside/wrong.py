@@ -31,6 +31,7 @@ RIGHT = 7  # robots of each family that are fitted without a mistake
 WRONG = ("planar2", "rpr", "tree4", "planar3")  # families that mistakes are made with
 # What a fit has found out about inputs and learned, and says: it predicts logs of the same recorder.
 DELAY, GAIN = "chosen-delay", "chosen-gain"
+BENDS = "vibration"  # the first line of such a fit: up to which frequency it is to be trusted
 WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's
 
 
@@ -136,7 +137,8 @@ def _accepted(wrong: dict[str, dict], right: dict[str, dict]) -> list[str]:
         worse = max(ratios) > WORSE
         bad += worse
         errors = f"{float(r['rollout']):.3g} ({ratios[0]:.1f} x), forces {float(r['torque']):.3g} ({ratios[1]:.1f} x)"
-        rows.append(f"  {'WORSE' if worse else 'as good':8} {key:30} roll-outs {errors}")
+        told = ", told that a joint bends or shakes" if BENDS in r["codes"] else ""
+        rows.append(f"  {'WORSE' if worse else 'as good':8} {key:30} roll-outs {errors}{told}")
     accepted = sum(r["verdict"] == "accepted" for r in wrong.values())
     compared = f"{bad} of them with more than {WORSE:g} x the right one's error, {unknown} without a right one"
     return [f"{len(wrong)} wrong set-ups: {accepted} accepted, {compared}", *sorted(rows)]

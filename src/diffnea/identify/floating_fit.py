@@ -140,7 +140,7 @@ class FloatingPlan:
         stopped = () if found.converged else (note("search-stopped"),)
         strange = another_robot(before, model, asked.options.judge) if known else ()
         names = (*BASE_ROWS, *self.robot.joint_names)
-        verdict = judge(metrics, judged, names, self.problems(parts), stopped, strange)
+        verdict = judge(metrics, judged, names, self.problems(parts), stopped, strange, asked.options.judge)
         return Fit(
             model=model,
             metrics=metrics,

@@ -83,7 +83,7 @@ def fit_floating_payload(request: Request, robot: Robot, earlier: Fit | None) ->
     return Fit(
         model=model,
         metrics=metrics,
-        verdict=judge(metrics, judged, names, plan.problems(parts), lightness(payload), ()),
+        verdict=judge(metrics, judged, names, plan.problems(parts), lightness(payload), (), request.options.judge),
         loss=found.payload.loss,
         history=(found.payload.loss,),
         notes=(*parts.notes, note("kept-back", said=parts.kept_back), note("payload-link", name)),

@@ -20,9 +20,9 @@ SENTENCES: dict[str, str] = {
     "known; the {kept:.0%} farthest from one are used (loss torque loses fewer: it leaves them out joint by joint)",
     "joint-near-reversals": 'joint "{subject}": {near:.0%} of its samples lie near a reversal or stop, where friction '
     "is not known; the {kept:.0%} farthest from one are used; longer strokes would tell more",
-    "vibration": 'joint "{subject}": between {low:.2g} and {high:.2g} Hz its positions move up to {times:.0f} times '
-    "more than the noise of its encoder, and smoothing takes that away: a joint, a gear or the structure bends or "
-    "shakes there, which the model does not; it is good for slower motion only",
+    "vibration": 'joint "{subject}" bends or shakes, and the model does not: do not trust its predictions of motion '
+    "faster than {low:.2g} Hz (from there to {high:.2g} Hz positions move up to {times:.0f} times more than the noise "
+    "of the encoder, and smoothing takes that away)",
     # What no recording of the joints can tell.
     "unknown-scale-gain": "the scale of all masses and forces, and so {subject} itself: forces are known only up to "
     "their gain",

@@ -119,7 +119,7 @@ def _result(
     return Fit(
         model=model,
         metrics=metrics,
-        verdict=judge(metrics, judged, request.joint_names, [], lightness(payload), ()),
+        verdict=judge(metrics, judged, request.joint_names, [], lightness(payload), (), options.judge, parts.limits),
         loss=solved.loss,
         history=(solved.loss,),
         notes=(*about_data(request.given, parts), note("payload-frame", frame=payload.frame)),

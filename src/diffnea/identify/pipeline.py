@@ -159,9 +159,10 @@ class Plan:
             stopped = [note("search-stopped")] if outcome.status is Status.STOPPED_EARLY else []
             notes = (*stopped, *still_joints(parts, asked.joint_names))
             strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
-            verdict = judge(metrics, judged, asked.joint_names, problems, notes, (*strange, *self._unexcited()))
-            if verdict != ACCEPTED and isinstance(asked.given, Robot) and asked.options.judge.hint_below > 0:
-                verdict = verdict.also(hints(asked.given, parts.fitted, outcome.model, asked.options.judge))
+            strange, options = (*strange, *self._unexcited()), asked.options.judge
+            verdict = judge(metrics, judged, asked.joint_names, problems, notes, strange, options, parts.limits)
+            if verdict != ACCEPTED and isinstance(asked.given, Robot) and options.hint_below > 0:
+                verdict = verdict.also(hints(asked.given, parts.fitted, outcome.model, options))
         return Fit(
             model=outcome.model,
             metrics=metrics,

@@ -76,20 +76,24 @@ def judge(
     notes: Sequence[Note | str] = (),
     strange: Sequence[Note | str] = (),
     options: JudgeOptions | None = None,
+    limits: Sequence[Note] = (),
 ) -> Verdict:
-    """The verdict; `problems` found on the way rule acceptance out, and so does what is `strange` about the result."""
+    """The verdict; `problems` found on the way rule acceptance out, and so does what is `strange` about the result.
+
+    Of a fit that is accepted, `limits` to its use come first.
+    """
     options = options or JudgeOptions()
     if problems:
-        return Verdict(FAILED, [*problems, *notes])
+        return Verdict(FAILED, [*problems, *limits, *notes])
     if not found.finite:
-        return Verdict(FAILED, [note("not-finite"), *notes])
+        return Verdict(FAILED, [note("not-finite"), *limits, *notes])
     lacking = _lacking(found, joint_names, options)
     reasons = [*_compared(metrics, found, options), *_also(found, joint_names)]
     if lacking:
-        return Verdict(FAILED, [*lacking, *strange, *reasons, *notes])
+        return Verdict(FAILED, [*lacking, *strange, *limits, *reasons, *notes])
     if found.against_start is not None and not found.against_start.upper < 0:
-        return Verdict(NO_BETTER, [*reasons, *notes])
-    return Verdict(FAILED if strange else ACCEPTED, [*strange, *reasons, *notes])
+        return Verdict(NO_BETTER, [*limits, *reasons, *notes])
+    return Verdict(FAILED if strange else ACCEPTED, [*strange, *limits, *reasons, *notes])
 
 
 def _lacking(found: Assessment, names: Sequence[str], options: JudgeOptions) -> list[Note]:

@@ -17,8 +17,9 @@ def still_joints(parts: Split, names: Sequence[str]) -> list[Note]:
 
 
 def about_data(given: Robot | FeedForward, parts: Split) -> tuple[Note, ...]:
-    """What was done to robot and data before the fit."""
+    """What was done to robot and data before the fit; what limits its use stands with the verdict."""
     locked = given.source.locked if isinstance(given, Robot) and given.source is not None else ()
     words = ", ".join(f"{name} at {value:g}" for name, value in locked)
     held = (note("locked", said=words),) if locked else ()
-    return (*held, *parts.notes, *parts.said, note("kept-back", said=parts.kept_back))
+    done = (each for each in parts.notes if each not in parts.limits)
+    return (*held, *done, *parts.said, note("kept-back", said=parts.kept_back))

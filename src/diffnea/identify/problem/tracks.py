@@ -22,6 +22,7 @@ SAME_RATE = 1e-4
 # What smoothing takes away is said to be motion where it is this much larger than the noise at the top of the spectrum:
 # right simulated arms are at 4 at most, joints that bend at 40 to 90, gears of real arms at 10 to 40.
 RESTLESS = 10.0
+VIBRATION = "vibration"  # the code of that
 ROUNDING = 1e-8  # rad or m: smaller noise is that of numbers
 
 
@@ -111,6 +112,11 @@ class Split:
     def timed(self) -> bool:
         """Whether there are recordings, which can be rolled out."""
         return self.test[0].dt is not None
+
+    @property
+    def limits(self) -> tuple[Note, ...]:
+        """What no rigid model of these data is good for: among the notes, too."""
+        return tuple(each for each in self.notes if each.code == VIBRATION)
 
 
 def spread_of(tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
@@ -210,7 +216,7 @@ def _restless(joints: Sequence[JointSmoothing]) -> list[Note]:
     loud = [each for each in joints if each.noise > ROUNDING and times(each) > RESTLESS]
     worst = {each.joint: each for each in sorted(loud, key=times)}
     return [
-        note("vibration", name, low=each.bandwidth, high=each.white_from, times=times(each))
+        note(VIBRATION, name, low=each.bandwidth, high=each.white_from, times=times(each))
         for name, each in worst.items()
     ]
 
