@@ -1,6 +1,6 @@
 """Actuators by name: `make("motor+stribeck", 2)`, and with starts taken from a robot."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import jax
@@ -141,10 +141,34 @@ def _file_limits(start: Start) -> Float[np.ndarray, " n"] | None:
     return limit if np.isfinite(limit).all() else None
 
 
+def _of_file(start: Start) -> Iterator[str]:
+    """Parts that the file's servos have."""
+    if _file_limits(start) is not None:
+        yield "limit"
+    if any(servo.integral > 0 for servo in start.servos.values()):
+        yield "integral"
+    if _file_speeds(start) is not None:
+        yield "profile"
+
+
+def _file_speeds(start: Start) -> Float[np.ndarray, " n"] | None:
+    """The rate limit of goals of the file's servos, where all joints have one."""
+    speed = np.array([start.servos[k].goal_speed if k in start.servos else np.inf for k in range(start.num_joints)])
+    return speed if np.isfinite(speed).all() else None
+
+
 def _profile(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Profile:
-    """The joint's speed, reached in a usual lag."""
-    speed = np.array(start.scales.speed)
-    return Profile.of(speed, speed / SERVO_LAG)
+    """The joint's speed, reached in a usual lag; of a file's servos their rate limit."""
+    stated, speed = _file_speeds(start), np.array(start.scales.speed)
+    return Profile.of(speed, speed / SERVO_LAG) if stated is None else Profile.of(stated)
+
+
+def _integral(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Integral:
+    """An error that stays for a second brings as much torque as the stiffness at once; a file's servos their own."""
+    integral = _stiffness(start)
+    for k, servo in start.servos.items():
+        integral[k] = servo.integral
+    return Integral.of(integral)
 
 
 def _coupling(start: Start, sizes: Sizes, key: PRNGKeyArray) -> Coupling:
@@ -209,8 +233,7 @@ BUILDERS: dict[str, Builder] = {
     "differential": _differential,
     "limit": _limit,
     "profile": _profile,
-    # An error that stays for a second brings as much torque as the stiffness does at once.
-    "integral": lambda start, sizes, key: Integral.of(_stiffness(start)),
+    "integral": _integral,
 }
 NAMES = tuple(BUILDERS)
 
@@ -339,8 +362,7 @@ def _build(name: str, start: Start, sizes: Sizes, key: PRNGKeyArray | None) -> A
         raise ValueError(f'actuator "{name}": a reduction is for "ripple", which is not among its parts')
     if sizes.shared_delay is None:
         sizes = replace(sizes, shared_delay="servo" not in parts)
-    if "servo" in parts and "limit" not in parts and _file_limits(start) is not None:
-        parts.append("limit")  # the file says it
+    parts += [part for part in _of_file(start) if "servo" in parts and part not in parts]
     made = {part: BUILDERS[part](start, sizes, keys[NAMES.index(part)]) for part in parts}
     ripple, coupling = made.get("ripple"), made.get("coupling")
     if isinstance(ripple, Ripple) and isinstance(coupling, Coupling):

@@ -54,7 +54,8 @@ class Servo:
     """A servo as the file has it: `τ = clip(stiffness (g − q) − damping q̇, ±limit)`, goal g = `scale · u + offset`.
 
     Of `kind` "velocity" it is `damping (scale · u − q̇)`; of "intvelocity" the goal is the integral of `scale · u`.
-    Goals stay between `lower` and `upper`, come `delay` late and through a lag of the first order, both in s.
+    Goals stay between `lower` and `upper`, come `delay` late and through a lag of the first order, both in s, and
+    at most at `goal_speed`. `integral` is ki; its torque stays within ±limit.
     """
 
     stiffness: float
@@ -67,6 +68,8 @@ class Servo:
     scale: float = 1.0
     offset: float = 0.0
     kind: str = "position"
+    integral: float = 0.0
+    goal_speed: float = np.inf
 
 
 @dataclass(frozen=True)

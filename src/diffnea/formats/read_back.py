@@ -60,7 +60,7 @@ def verify_servos(written: Description, wanted: Servos | None) -> None:
     for name, servo in (wanted or {}).items():
         same = name in found and all(
             np.isclose(getattr(found[name], key), getattr(servo, key), rtol=1e-9, atol=0.0)
-            for key in ("stiffness", "damping", "limit", "lag")
+            for key in ("stiffness", "damping", "limit", "lag", "integral", "goal_speed")
         )
         if not same:
             raise RobotFileError(f'the servo of joint "{name}" cannot be written: it would be read back differently')

@@ -13,8 +13,8 @@ from diffnea.formats.inertia import central_moments
 from diffnea.formats.mjcf.compiler import LEAST
 from diffnea.formats.mjcf.model import Model, ModelBody, ModelJoint, Motor, load_model, motion, shift
 from diffnea.formats.mjcf.names import distinct
+from diffnea.formats.mjcf.pid import EXTENSION, PLUGIN, needs_pid, servo_lines
 from diffnea.formats.mjcf.scene import Scene, Written
-from diffnea.formats.mjcf.servos import servo_attributes
 from diffnea.formats.mjcf.text import (
     FRESH,
     HARD_FRICTION,
@@ -314,17 +314,25 @@ class _Change:
             for other in [i for i in taken if i != index]:
                 self.text.drop(elements[other])
             name = joint.name if index is None else elements[index].attributes.get("name", self.model.actuators[index])
-            line = tag("position", name=name, joint=joint.name, gear=1.0, **servo_attributes(joint.servo))
+            lines = servo_lines(joint.servo, name, joint.name, gear=1.0)
             if index is None:
-                added.append(line)
+                added += lines
             else:
-                self.text.replace(elements[index], line)
+                self.text.replace(elements[index], "\n".join(lines))
         if added:
             sections = self.text.sections("actuator")
             if sections:
                 self.text.append(sections[-1], added)
             else:
                 self.text.add(self.text.root, ["<actuator>", *("  " + line for line in added), "</actuator>"])
+        if any(needs_pid(joint.servo) for joint in changed):
+            self._extend()
+
+    def _extend(self) -> None:
+        """Say that the file uses the plugin, unless it does."""
+        there = [child for section in self.text.sections("extension") for child in self.text.children(section)]
+        if not any(child.attributes.get("plugin") == PLUGIN for child in there):
+            self.text.add(self.text.root, list(EXTENSION))
 
     def curves(self) -> None:
         """Friction that changes with speed: in the actuator that says so, or in a new one behind the others."""

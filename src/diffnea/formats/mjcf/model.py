@@ -5,6 +5,7 @@ Defaults, classes, includes, frames and units are MuJoCo's own doing.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from diffnea.formats.mjcf.compiler import (
     walk,
 )
 from diffnea.formats.mjcf.names import Names
+from diffnea.formats.mjcf.pid import read_pid
 from diffnea.formats.mjcf.servos import read_servos
 from diffnea.formats.xml_text import Document
 
@@ -137,7 +139,7 @@ def load_model(
     model, names = compiled.model, Names(compiled.model)
     _refuse_infinite(model, names)
     motors = tuple(_motors(model, names))
-    servos = read_servos(model, names.joints, _on_joints(model))
+    servos = read_servos(model, names.joints, _on_joints(model), partial(read_pid, model, compiled.spec))
     bodies = tuple(_bodies(compiled, names, motors, dict(servos.values())))
     weightless = model.opt.disableflags & mj.mjtDisableBit.mjDSBL_GRAVITY
     x, y, z = (0.0, 0.0, 0.0) if weightless else model.opt.gravity.tolist()
@@ -275,7 +277,7 @@ def _motors(model: Any, names: Names) -> Iterator[Motor]:
     delays = _optional(model, "actuator_delay", len(names.actuators))
     for i in _on_joints(model):
         fixed = model.actuator_gaintype[i] == mj.mjtGain.mjGAIN_FIXED
-        direct = model.actuator_dyntype[i] == mj.mjtDyn.mjDYN_NONE and not delays[i]
+        direct = model.actuator_dyntype[i] == mj.mjtDyn.mjDYN_NONE and not delays[i] and model.actuator_plugin[i] < 0
         if fixed and direct and model.actuator_biastype[i] == mj.mjtBias.mjBIAS_NONE:
             gear, gain = model.actuator_gear[i].copy(), float(model.actuator_gainprm[i, 0])
             force = np.abs(model.actuator_forcerange[i]).max() if model.actuator_forcelimited[i] else np.inf

@@ -7,7 +7,7 @@ An actuator with gear G sees `l = G q` and its rate, and its force acts on the j
 which is `kp (goal − q) − kd q̇` with `kp = −b₁ G²`, `kd = −b₂ G²` and `goal = (g u + b₀) / (−b₁ G)`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,19 @@ from diffnea.formats.xml_text import format_numbers
 FINEST_STEP = 1e-3
 
 
-def read_servos(model: Any, joints: Sequence[str], on_joints: Sequence[int]) -> dict[int, tuple[str, Servo]]:
-    """By actuator, the joint that it drives and the servo that it is; joints with several of them have none."""
+def read_servos(
+    model: Any, joints: Sequence[str], on_joints: Sequence[int], plugged: Callable[[int], Servo | None]
+) -> dict[int, tuple[str, Servo]]:
+    """By actuator, the joint that it drives and the servo that it is; joints with several of them have none.
+
+    `plugged` says what an actuator of a plugin is.
+    """
     found, mj = {}, mujoco()
     single = (int(mj.mjtJoint.mjJNT_HINGE), int(mj.mjtJoint.mjJNT_SLIDE))
     for i in on_joints:
-        servo = _servo(model, i) if int(model.jnt_type[model.actuator_trnid[i, 0]]) in single else None
+        servo = None
+        if int(model.jnt_type[model.actuator_trnid[i, 0]]) in single:
+            servo = _servo(model, i) if model.actuator_plugin[i] < 0 else plugged(i)
         if servo is not None:
             found[i] = (joints[model.actuator_trnid[i, 0]], servo)
     names = [name for name, _ in found.values()]
@@ -45,11 +52,11 @@ def _servo(model: Any, i: int) -> Servo | None:
     constant, by_length, by_rate = (float(value) for value in model.actuator_biasprm[i, :3])
     if gear == 0 or gain == 0 or by_length > 0 or by_rate > 0:
         return None
-    bounds = _bounds(model, i, gear)
+    bounds = bounds_of(model, i, gear)
     if by_length < 0:
         scale, offset = gain / (-by_length * gear), constant / (-by_length * gear)
         kind = "intvelocity" if dynamics == "rate" else "position"
-        goals = _goals(model, i, scale, offset, kind)
+        goals = goals_of(model, i, scale, offset, kind)
         lag = float(model.actuator_dynprm[i, 0]) if dynamics == "lag" else 0.0
         return Servo(
             -by_length * gear**2, -by_rate * gear**2, **bounds, **goals, kind=kind, scale=scale, offset=offset, lag=lag
@@ -57,19 +64,25 @@ def _servo(model: Any, i: int) -> Servo | None:
     if by_rate < 0 and constant == 0 and dynamics == "none":
         scale = gain / (-by_rate * gear)
         return Servo(
-            0.0, -by_rate * gear**2, **bounds, **_goals(model, i, scale, 0.0, "velocity"), kind="velocity", scale=scale
+            0.0,
+            -by_rate * gear**2,
+            **bounds,
+            **goals_of(model, i, scale, 0.0, "velocity"),
+            kind="velocity",
+            scale=scale,
         )
     return None
 
 
-def _bounds(model: Any, i: int, gear: float) -> dict[str, float]:
+def bounds_of(model: Any, i: int, gear: float) -> dict[str, float]:
+    """The most torque of an actuator, and its delay."""
     limited = bool(model.actuator_forcelimited[i])
     force = abs(gear) * float(np.abs(model.actuator_forcerange[i]).max()) if limited else np.inf
     delays = getattr(model, "actuator_delay", None)
     return {"limit": force, "delay": 0.0 if delays is None else float(delays[i])}
 
 
-def _goals(model: Any, i: int, scale: float, offset: float, kind: str) -> dict[str, float]:
+def goals_of(model: Any, i: int, scale: float, offset: float, kind: str) -> dict[str, float]:
     """The goals that commands can ask for; of a rate, those that its integral is kept to."""
     limited, ranges = model.actuator_ctrllimited, model.actuator_ctrlrange
     if kind == "intvelocity":

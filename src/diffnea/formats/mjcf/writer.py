@@ -11,7 +11,7 @@ from diffnea.formats.inertia import central_moments
 from diffnea.formats.mjcf.compiler import LEAST
 from diffnea.formats.mjcf.model import WORLD, shift
 from diffnea.formats.mjcf.names import distinct
-from diffnea.formats.mjcf.servos import servo_attributes
+from diffnea.formats.mjcf.pid import EXTENSION, needs_pid, servo_lines
 from diffnea.formats.mjcf.text import (
     HARD_FRICTION,
     NOT_RUNGE_KUTTA,
@@ -30,7 +30,8 @@ def render(description: Description) -> bytes:
     """A tidy MJCF file of its own, which MuJoCo takes."""
     moving = [joint for joint in description.joints if joint.kind in JOINT_KINDS]
     driven = [joint for joint in moving if joint.gear != 0] or moving
-    motors = [_actuator(joint) for joint in driven]
+    motors = [line for joint in driven for line in _actuator(joint)]
+    extension = EXTENSION if any(needs_pid(joint.servo) for joint in driven) else ()
     rubbing = [joint for joint in moving if joint.curve is not None]
     servos = any(joint.servo is not None for joint in driven)
     integrator = {"integrator": "implicitfast"} if rubbing or servos else {}
@@ -42,6 +43,7 @@ def render(description: Description) -> bytes:
         f"<mujoco model={quoteattr(description.name)}>",
         '  <compiler angle="radian" autolimits="true" inertiafromgeom="false"/>',
         f"  {tag('option', gravity=description.gravity, **integrator)}",
+        *("  " + line for line in extension),
         "  <worldbody>",
         *("    " + line for line in _Bodies(description).lines()),
         "  </worldbody>",
@@ -53,11 +55,11 @@ def render(description: Description) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _actuator(joint: Joint) -> str:
+def _actuator(joint: Joint) -> list[str]:
     """What drives a joint: a servo of positions where it has one, else a motor."""
     if joint.servo is None or joint.servo.kind != "position":
-        return tag("motor", name=joint.name, joint=joint.name, gear=joint.gear)
-    return tag("position", name=joint.name, joint=joint.name, **servo_attributes(joint.servo))
+        return [tag("motor", name=joint.name, joint=joint.name, gear=joint.gear)]
+    return servo_lines(joint.servo, joint.name, joint.name)
 
 
 def _tendon_lines(description: Description) -> list[str]:

@@ -42,7 +42,8 @@ def _mjlab(rows: list[_Row]) -> str:
     lines = [
         '"""Actuators of mjlab, as learned by diffnea; viscous friction is part of the damping, its clip included.',
         "",
-        "Not held: play, friction that changes with load or speed; delays are whole steps of the simulation.",
+        "Not held: play, friction that changes with load or speed, profiles of goals, integral terms.",
+        "Delays are whole steps of the simulation.",
         '"""',
         "",
         "from mjlab.actuator import BuiltinPositionActuatorCfg",
@@ -69,7 +70,8 @@ def _isaac_lab(rows: list[_Row]) -> str:
     lines = [
         '"""Actuators of Isaac Lab, as learned by diffnea: `actuators=ACTUATORS` of an ArticulationCfg.',
         "",
-        "Not held: play, friction that changes with load or speed; delays are whole steps of the simulation.",
+        "Not held: play, friction that changes with load or speed, profiles of goals, integral terms.",
+        "Delays are whole steps of the simulation.",
         '"""',
         "",
         "from isaaclab.actuators import DelayedPDActuatorCfg",

@@ -1,4 +1,4 @@
-"""A learned servo as MuJoCo's `position` actuators hold it: gains, limits, delay; and what they cannot hold."""
+"""A learned servo as MuJoCo's `position` actuators, or `mujoco.pid`, hold it: gains, limits, delay; what they lack."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import dynamics
+from diffnea.actuators import AbstractActuator
 from diffnea.batches import batched
 from diffnea.formats import Servo
 from diffnea.identify.judge.held_out import HeldOut
@@ -22,7 +23,7 @@ NOTABLE_PLAY = 1e-4
 
 def exported_servos(model: Model, kept: HeldOut | None) -> dict[str, Servo]:
     """The servo of each driven joint, none where the actuator has no position loop; goals are positions in rad or m."""
-    loop, robot = model.actuator.loop, model.robot
+    actuator, loop, robot = model.actuator, model.actuator.loop, model.robot
     if loop is None:
         return {}
     stiffness, damping = np.asarray(loop.stiffness, float), np.asarray(loop.damping, float)
@@ -31,11 +32,20 @@ def exported_servos(model: Model, kept: HeldOut | None) -> dict[str, Servo]:
     delay = np.asarray(model.actuator.delay, float) * (dt or 0.0)
     single = robot.tree.layout.single
     lower, upper = (np.asarray(row, float)[single] for row in (robot.limits.lower, robot.limits.upper))
-    columns = zip(stiffness, damping, limit, lower, upper, delay, strict=True)
-    keys = ("stiffness", "damping", "limit", "lower", "upper", "delay")
+    integral = np.zeros(len(stiffness)) if actuator.integral is None else np.asarray(actuator.integral, float)
+    columns = zip(stiffness, damping, limit, lower, upper, delay, integral, _goal_speed(actuator), strict=True)
+    keys = ("stiffness", "damping", "limit", "lower", "upper", "delay", "integral", "goal_speed")
     rows = [dict(zip(keys, map(float, row), strict=True)) for row in columns]
     names = np.array(robot.joint_names)[single].tolist()
     return {name: Servo(**row) for name, row in zip(names, rows, strict=True) if row["stiffness"] > 0}
+
+
+def _goal_speed(actuator: AbstractActuator) -> Float[np.ndarray, " n"]:
+    """The rate limit of goals that is written: not for a trapezoid's sake, which is more than a limit of speed."""
+    profile = actuator.profile
+    if profile is None or (profile.acceleration is not None and actuator.integral is None):
+        return np.full(actuator.num_joints, np.inf)
+    return np.asarray(profile.speed, float)
 
 
 def with_usual_load(model: Model, robot: Robot, kept: HeldOut | None) -> Robot:
@@ -70,10 +80,10 @@ def lacking_servo(model: Model, kept: HeldOut | None) -> Iterator[str]:
         yield "how the torque limit falls with speed: they have that at rest"
     if actuator.lead is not None:
         yield "goals led ahead by their own rate"
-    if actuator.profile is not None:
-        yield "the profile of goals: send goals that do not change faster"
-    if actuator.integral is not None:
-        yield "the integral term: a `position` actuator has none"
+    profile = actuator.profile
+    if profile is not None and profile.acceleration is not None:
+        slow, quick = (float(np.min(np.asarray(each))) for each in (profile.speed, profile.acceleration))
+        yield f"the profile of goals: send goals that come at {slow:.2g} rad/s and {quick:.2g} rad/s² at most"
     if model.contact is not None:
         yield "the table that the robot may touch"
     if np.any(np.asarray(actuator.delay) > 0) and sampling_period(kept) is None:
