@@ -143,7 +143,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "gravity_tilted": ("hint-gravity",),
     "gravity_sideways": ("hint-gravity",),
     "input_missing": ("hint-input-missing",),
-    "goals_as_u": ("hint-position-goal",),
+    "goals_as_u": ("hint-position-goal", "chosen-servo"),
     "friction_grows": ("hint-friction-drift",),
     "friction_falls": ("hint-friction-drift",),
     "small_motion": ("hint-small-motion", "positions-are-noise"),
