@@ -65,6 +65,19 @@ def test_static_friction_without_a_peak_has_a_lower_bound_only(flat):
     assert upper == np.inf and 0 < lower <= 1.1 * KINETIC[0]
 
 
+def test_beside_an_unknown_gain_friction_is_known_as_a_ratio_by_the_same_profiles():
+    recording = recorded(1.8 * KINETIC, np.array([0.2, 0.3]), 0)
+    found = dn.fit(ROBOT, recording, actuator="stribeck+gain", loss="acceleration", method="lm")
+    ratios = {each.formula: each for each in found.identifiable if each.kind == "actuator"}
+    static = ratios["static friction(arm) / command gain(arm)"]
+    assert static.lower <= 1.8 * KINETIC[0] <= static.upper
+    # A parabola has its ends at one distance; a profile has not.
+    assert abs((static.upper - static.value) / (static.value - static.lower) - 1) > 1e-3
+    # The scale is not known, so no friction by itself is.
+    rows = {row.name: row.identifiable for row in found.table if "friction" in row.name or "Stribeck" in row.name}
+    assert all("Stribeck" in name for name, known in rows.items() if known), rows
+
+
 def test_every_joint_with_a_curve_has_a_profile(peaked):
     analysis = peaked.known.analysis
     assert analysis is not None and len(analysis.friction) == 2

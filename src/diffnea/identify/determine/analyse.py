@@ -39,7 +39,8 @@ def analyse(problem: Linearised, options: DetermineOptions = _DEFAULT) -> Identi
     data, estimate = _estimate(problem, view, data, found, options)
     friction, combinations, unknown = (), (), ()
     if isinstance(model, Model):
-        friction = () if view.reference is not None else tuple(profiles_of(problem))
+        held = None if view.reference is None else view.coordinates.slopes[view.reference]
+        friction = tuple(profiles_of(problem, held))
         parts = Parts(problem, view, model, estimate, data, silent, friction)
         combinations, unknown = quantities(parts)
     return Identifiability(
@@ -53,7 +54,7 @@ def analyse(problem: Linearised, options: DetermineOptions = _DEFAULT) -> Identi
         estimate=estimate,
         theta=problem.theta,
         unpack=problem.unpack,
-        friction=friction,
+        friction=friction if view.reference is None else tuple(each.of_velocity() for each in friction),
     )
 
 

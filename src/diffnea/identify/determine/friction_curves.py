@@ -1,7 +1,7 @@
 """Curves of friction: the misfit of every Stribeck velocity, and the intervals where it stays below a threshold."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -22,6 +22,11 @@ class FrictionProfile:
     better: float  # how far the best curves' misfit lies below the fitted one's, in units of the threshold
     slack: float  # the threshold as a share of the misfit
     points: int  # Stribeck velocities that were tried and lie inside; all of them where no peak is needed
+
+    def of_velocity(self) -> "FrictionProfile":
+        """What stays of it where the scale of forces is not known."""
+        kept = {role: ends for role, ends in self.intervals.items() if not role.is_force}
+        return replace(self, intervals=kept)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,12 @@ _REFUSED = 3
 _HALF_DROP, _SLOW_ROWS = 0.8326, 5
 
 
-def profiles_of(problem: Linearised) -> list[FrictionProfile]:
-    """Of all joints whose whole curve is learned; by the torque equations of the data."""
+def profiles_of(problem: Linearised, held: Float[np.ndarray, " p"] | None = None) -> list[FrictionProfile]:
+    """Of all joints whose whole curve is learned; by the torque equations of the data.
+
+    `held`, where the scale of forces is not known: the slopes in θ of the number that stays as it is, so that others
+    are known beside it.
+    """
     places = problem.curve
     joints = (
         [j for j in range(len(places[CURVE_ROLES[0]])) if all(places[r][j] >= 0 for r in CURVE_ROLES)] if places else []
@@ -43,11 +47,16 @@ def profiles_of(problem: Linearised) -> list[FrictionProfile]:
         return []
     own = np.zeros(len(equations.theta), bool)
     own[[places[role][j] for role in CURVE_ROLES for j in joints]] = True
+    rest = equations.jacobian[:, ~own]
+    if held is not None:
+        if np.any(np.abs(held[own]) > INDEPENDENT * np.abs(held).max()):  # forces are divided by a friction itself
+            return []
+        rest = rest @ np.linalg.svd(held[~own][None])[2][1:].T
     actuator = equations.effect.model.actuator
     fitted = {each.role: np.asarray(each.values, float) for each in actuator.physical() if each.role in CURVE_ROLES}
     where = equations.residuals, equations.joint, equations.sample, equations.segment
     found = noise(*where, equations.jacobian.shape[1], equations.dt is not None)
-    profiles = friction_profiles(equations, equations.effect, equations.jacobian[:, ~own], fitted, joints, found)
+    profiles = friction_profiles(equations, equations.effect, rest, fitted, joints, found)
     return with_timing(profiles, equations, found)
 
 

@@ -1,7 +1,7 @@
 """Quantities with intervals: first what an engineer reads, then base parameters; and the reasons for the rest."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -60,6 +60,17 @@ class Parts:
             return any(entry.index in places for places in self.problem.curve.values()) and bool(self.friction)
         return entry.kind == "actuator" and (entry.role, entry.index) in self.profiled
 
+    @property
+    def force(self) -> float:
+        """What forces are divided by: 1 where their scale is known."""
+        return 1.0 if self.view.reference is None else float(self.view.coordinates.values[self.view.reference])
+
+    def coefficient(self, entry: Coordinate, value: float, measure: Callable[[Model], float]) -> Observable:
+        """One of the actuator's numbers, a force in units of the reference."""
+        slopes = np.zeros(len(self.entries))
+        seen = Observable(entry.name, entry.unit, entry.kind, value, slopes, measure, entry.positive)
+        return self.divided([seen])[0] if entry.is_force else seen
+
     def divided(self, seen: Sequence[Observable]) -> list[Observable]:
         """In units of the reference, where the scale of forces is not known."""
         by = self.view.reference
@@ -109,17 +120,18 @@ def _rubbing(parts: Parts) -> tuple[list[Combination], list[Note]]:
     for profile in parts.friction:
         for role in (Role.VISCOUS, Role.KINETIC, Role.STATIC, Role.STRIBECK_VELOCITY):
             i = places[role, profile.joint]
-            entry, value = entries[i], float(values[i])
-            lower, upper = profile.intervals[role]
-            if not np.isfinite(upper) or lower <= 0:
+            entry, ends = entries[i], profile.intervals[role]
+            each = parts.coefficient(entry, float(values[i]), _coefficient(i))
+            by = parts.force if entry.is_force else 1.0
+            lower, upper = sorted(end / by for end in ends)
+            if not np.isfinite(ends[1]) or ends[0] <= 0:
                 peak = bool(np.isfinite(profile.intervals[Role.STRIBECK_VELOCITY][1]))
-                notes.append(_open(entry, lower, upper, peak))
+                notes.append(_open(replace(entry, unit=each.unit), lower, upper, peak))
                 continue
             # A fit that ended elsewhere is no less possible for it.
-            lower, upper = min(lower, value), max(upper, value)
+            lower, upper = min(lower, each.value), max(upper, each.value)
             std = (upper - lower) / (2 * NORMAL_QUANTILE)
-            numbers = value, std, lower, upper
-            found.append(Combination(entry.name, entry.unit, entry.kind, *numbers, measure=_coefficient(i)))
+            found.append(_combination(each, Interval(each.value, std, lower, upper, True)))
     return found, notes
 
 
