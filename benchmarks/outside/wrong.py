@@ -148,7 +148,8 @@ def _accepted(wrong: dict[str, dict], right: dict[str, dict]) -> list[str]:
         said = ", ".join(f"{ERRORS[name]} {value:.3g} ({ratio:.1f} x)" for name, (value, ratio) in errors.items())
         rows.append(f"  {'WORSE' if worse else 'as good':8} {key:30} {said}{told}")
     accepted = sum(r["verdict"] == "accepted" for r in wrong.values())
-    compared = f"{bad} of them with more than {WORSE:g} x the right one's error, {unknown} without a right one, {servos} as servos"
+    compared = f"{bad} of them with more than {WORSE:g} x the right one's error, {unknown} without a right one"
+    compared += f", {servos} as servos"
     return [f"{len(wrong)} wrong set-ups: {accepted} accepted, {compared}", *sorted(rows)]
 
 
