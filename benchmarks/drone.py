@@ -19,7 +19,7 @@ import numpy as np
 
 import diffnea as dn
 from diffnea.flight import Flight, Flyer
-from diffnea.identify.rotors.ahead import HORIZONS, KINDS, errors, held, single
+from diffnea.identify.rotors.ahead import FLIGHT_HORIZONS, KINDS, errors, held, single
 from diffnea.identify.rotors.flights import flights_of
 
 HORIZON, STRIDE, HEIGHT, TURNING = 0.5, 0.25, 0.2, 5000 / 65535
@@ -43,7 +43,7 @@ def shares(model: Flyer, flights: Sequence[Flight]) -> tuple[np.ndarray, int]:
     for flight in flights:
         for first, last in windows(flight):
             a, b = np.array([first]), np.array([last])
-            told = model.after(single(flight, first), a, b, HORIZONS.index(HORIZON))
+            told = model.after(single(flight, first), a, b, FLIGHT_HORIZONS.index(HORIZON))
             ours.append(errors(told, flight, b)[0])
             theirs.append(errors(held(flight, a, b), flight, b)[0])
     return np.mean(ours, axis=0) / np.mean(theirs, axis=0), len(ours)

@@ -11,10 +11,10 @@ from diffnea import identify, report
 from diffnea.cli import main
 from diffnea.cli.feet import feet_of
 from diffnea.errors import DiffneaError
-from diffnea.identify.floating.columns import Beside, columns, given_numbers, numbers, sizes
+from diffnea.identify.floating.column_noise import with_noise, without_noise
 from diffnea.identify.floating.contacts import check_feet, prepared, projected, with_feet
-from diffnea.identify.floating.noise import with_noise, without_noise
-from diffnea.identify.floating.rows import rows_of
+from diffnea.identify.floating.linear_rows import rows_of
+from diffnea.identify.floating.motion_columns import Beside, columns, given_numbers, numbers, sizes
 from diffnea.identify.floating.stretches import split
 from diffnea.identify.judge.balance import turned
 from diffnea.identify.options import ProblemOptions

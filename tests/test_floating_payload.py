@@ -9,7 +9,7 @@ from test_floating_fit import MASS, flown, hopper, recording
 import diffnea as dn
 from diffnea import report
 from diffnea.cli import main
-from diffnea.identify.floating.columns import Beside
+from diffnea.identify.floating.motion_columns import Beside
 from diffnea.identify.floating_payload import _known
 
 LOAD = """<body name="load" pos="0.08 0.02 0.1" euler="20 0 30">

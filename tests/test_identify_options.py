@@ -33,16 +33,42 @@ def test_there_are_few_and_each_is_read():
     assert [name for _, name in options() if name not in read | own] == []
 
 
-def test_a_constant_of_a_room_has_one_meaning():
-    """Of numbers: two modules that give one name different values confuse who reads both."""
-    values = defaultdict(set)
+def constants(tree):
+    """Names in capitals that a module gives a value, alone or several at once."""
+    for node in tree.body:
+        given = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        for target in given:
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            yield from (each.id.lstrip("_") for each in names if isinstance(each, ast.Name) and _capital(each.id))
+
+
+def _capital(name):
+    return name.lstrip("_").isupper()
+
+
+def twice(found):
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_a_constant_has_one_meaning():
+    """And one home: a name that two modules give a value confuses who reads both."""
+    found = defaultdict(list)
     for path in IDENTIFY.rglob("*.py"):
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                name = node.targets[0].id.lstrip("_")
-                if name.isupper():
-                    values[name].add(ast.unparse(node.value))
-    assert {name: found for name, found in values.items() if len(found) > 1} == {}
+        for name in constants(ast.parse(path.read_text())):
+            found[name].append(str(path.relative_to(IDENTIFY)))
+    assert twice(found) == {}
+
+
+def test_a_module_has_one_name_and_is_short():
+    found = defaultdict(list)
+    for path in IDENTIFY.rglob("*.py"):
+        if path.name != "__init__.py":
+            found[path.stem].append(str(path.relative_to(IDENTIFY)))
+    assert twice(found) == {}
+    long = {path.name: lines for path in IDENTIFY.rglob("*.py") if (lines := len(path.read_text().splitlines())) > 300}
+    assert long == {}
 
 
 def test_types_are_said():

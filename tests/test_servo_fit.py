@@ -19,12 +19,12 @@ from diffnea.identify.problem.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.servo.finer import finer_errors
 from diffnea.identify.servo.lanes import lanes
+from diffnea.identify.servo.loop_unknowns import _share, freedom
 from diffnea.identify.servo.objective import LEAST_RMS, Objective
 from diffnea.identify.servo.plan import planned
 from diffnea.identify.servo.reached import unreached
 from diffnea.identify.servo.rough import posed
 from diffnea.identify.servo.search import corrected
-from diffnea.identify.servo.unknowns import _share, freedom
 from diffnea.identify.solve.choice import Choice
 from diffnea.models import Model
 from diffnea.report.fit_page import page

@@ -14,9 +14,9 @@ from diffnea.excitation.information import Information, Torques, knowable
 from diffnea.excitation.riding import BASE, LEAST_LOAD, RUBS, InTheAir, OnFeet, Ridden, weightless
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Identifiability
-from diffnea.identify.floating.columns import Beside
-from diffnea.identify.floating.equations import LinearEquations
-from diffnea.identify.floating.rows import LinearRows, stacked
+from diffnea.identify.floating.linear_equations import LinearEquations
+from diffnea.identify.floating.linear_rows import LinearRows, stacked
+from diffnea.identify.floating.motion_columns import Beside
 from diffnea.identify.problem.linearised import Linearised, Motion
 from diffnea.identify.problem.residuals import Form
 from diffnea.identify.problem.unknowns import Unknowns

@@ -22,7 +22,7 @@ from diffnea.identify.problem.unknowns import Unknowns, late
 from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
-from diffnea.identify.servo.fit import fit_servo
+from diffnea.identify.servo.whole_motions import fit_servo
 from diffnea.identify.solve import multistart
 from diffnea.identify.solve.file_prior import file_prior
 from diffnea.identify.solve.linear import LINEAR_FRICTION, regress

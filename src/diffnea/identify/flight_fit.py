@@ -21,7 +21,7 @@ from diffnea.identify.options import JudgeOptions
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit
-from diffnea.identify.rotors.ahead import HORIZONS, STATE_KINDS, errors, held, learned, windows
+from diffnea.identify.rotors.ahead import FLIGHT_HORIZONS, STATE_KINDS, errors, held, learned, windows
 from diffnea.identify.rotors.flights import flights_of
 from diffnea.identify.rotors.forces import Forces, regress
 from diffnea.recordings import Recording, RecordingError, as_list
@@ -29,7 +29,7 @@ from diffnea.robot import Robot
 
 ACTUATORS = ("auto", "rotor")
 # Windows that are judged begin every so many seconds; so many at least tell something.
-APART, LEAST = 0.25, 10
+JUDGED_EVERY, LEAST = 0.25, 10
 # Of one flight the last share is kept back, and of several the last of them.
 HELD_BACK = 0.25
 
@@ -79,9 +79,13 @@ def _check(asked: Request, robot: Robot) -> None:
 
 def _split(asked: Request) -> tuple[list[Flight], list[Flight], str]:
     """Flights to fit and to judge; those that never fly are left out."""
-    found = [flight for flight in flights_of(_recordings(asked.data)) if len(windows(flight, HORIZONS[-1], 0.1)[0])]
+    found = [
+        flight for flight in flights_of(_recordings(asked.data)) if len(windows(flight, FLIGHT_HORIZONS[-1], 0.1)[0])
+    ]
     if not found:
-        raise RecordingError(f"fit: no flight of {HORIZONS[-1]} s, rotors turning and off the ground; record one")
+        raise RecordingError(
+            f"fit: no flight of {FLIGHT_HORIZONS[-1]} s, rotors turning and off the ground; record one"
+        )
     if asked.test is not None:
         return found, flights_of(_recordings(asked.test)), "flights given as test"
     if len(found) > 1:
@@ -103,15 +107,15 @@ def _recordings(data: Any) -> list[Recording]:
 def _judged(flyer: Flyer, test: Sequence[Flight], options: JudgeOptions) -> tuple[Metrics, Bound, int]:
     """Errors at every horizon beside the guess that velocity and attitude stay as they are."""
     ours, theirs, segment, time = [], [], [], []
-    for which, horizon in enumerate(HORIZONS):
+    for which, horizon in enumerate(FLIGHT_HORIZONS):
         found: list[list[np.ndarray]] = [[], []]
         for k, flight in enumerate(test):
-            first, last = windows(flight, horizon, APART)
+            first, last = windows(flight, horizon, JUDGED_EVERY)
             if not len(first):
                 continue
             found[0].append(errors(flyer.after(flight, first, last, which), flight, last))
             found[1].append(errors(held(flight, first, last), flight, last))
-            if which == len(HORIZONS) - 1:
+            if which == len(FLIGHT_HORIZONS) - 1:
                 segment.append(np.full(len(first), k))
                 time.append(flight.time[first])
         if not found[0]:
@@ -129,7 +133,9 @@ def _score(side: Sequence[Float[np.ndarray, "_ 4"]], usual: Sequence[np.ndarray]
     means = [each.mean(0) for each in side]
     shares = tuple(float(np.mean(mean / of)) for mean, of in zip(means, usual, strict=True))
     rows = tuple(tuple(map(float, mean)) for mean in means)
-    return replace(NOTHING, horizons=HORIZONS, error=shares, error_joints=rows, good_for=0.0, windows=len(side[-1]))
+    return replace(
+        NOTHING, horizons=FLIGHT_HORIZONS, error=shares, error_joints=rows, good_for=0.0, windows=len(side[-1])
+    )
 
 
 def _verdict(metrics: Metrics, bound: Bound, count: int) -> Verdict:
@@ -138,7 +144,9 @@ def _verdict(metrics: Metrics, bound: Bound, count: int) -> Verdict:
         for ours, theirs in zip(*(side.error_joints[-1] for side in (metrics.fit, metrics.start)), strict=True)
     ]
     values = dict(zip(STATE_KINDS, map(float, shares), strict=True))
-    said = note("flight-verdict", horizon=HORIZONS[-1], windows=count, bound=float(np.exp(bound.upper)), **values)
+    said = note(
+        "flight-verdict", horizon=FLIGHT_HORIZONS[-1], windows=count, bound=float(np.exp(bound.upper)), **values
+    )
     if not np.isfinite(bound.mean):
         return Verdict(FAILED, [note("not-finite"), said])
     return Verdict(ACCEPTED if bound.upper < 0 and count >= LEAST else NO_BETTER, [said])

@@ -13,27 +13,25 @@ from diffnea.actuators import AbstractActuator
 from diffnea.errors import DiffneaError
 from diffnea.files import Json
 from diffnea.identify.determine.findings import knowledge
-from diffnea.identify.floating.choice import FRICTION_TRIED, Chosen, choose
-from diffnea.identify.floating.columns import BASE, BASE_ROWS, IMU_ERRORS, Beside, columns, given_numbers, sizes
+from diffnea.identify.floating.column_noise import with_noise
 from diffnea.identify.floating.contacts import Feet, balls, check_feet, prepared, projected, with_feet
-from diffnea.identify.floating.equations import LinearEquations
+from diffnea.identify.floating.friction_choice import FRICTION_TRIED, Chosen, choose
 from diffnea.identify.floating.judging import assess, balance, torque_rows
-from diffnea.identify.floating.noise import with_noise
-from diffnea.identify.floating.rows import LinearRows, rows_of
+from diffnea.identify.floating.linear_equations import LinearEquations
+from diffnea.identify.floating.linear_rows import LinearRows, rows_of
+from diffnea.identify.floating.motion_columns import BASE, BASE_ROWS, IMU_ERRORS, Beside, columns, given_numbers, sizes
 from diffnea.identify.floating.solving import Solved, linearised, solve
 from diffnea.identify.floating.stretches import Parts, Stretch, bandwidth_of, split
 from diffnea.identify.judge.verdict import another_robot, judge
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.unknowns import Unknowns, unknowns
 from diffnea.identify.progress import stage
-from diffnea.identify.request import Request
+from diffnea.identify.request import ROWS_A_NUMBER, Request
 from diffnea.identify.result import Fit
 from diffnea.identify.solve.solution import Status
 from diffnea.recordings import RecordingError
 from diffnea.robot import Robot
 
-# Rows for each number to learn, at least.
-LEAST_ROWS = 2
 FLOATING_LEARN = ("inertia", "armature", "actuator")
 
 
@@ -54,7 +52,7 @@ class FloatingPlan:
         chosen = plan._chosen(rows, parts)
         free = plan._unknowns(chosen)
         count = sum(each.count for each in rows)
-        if count < LEAST_ROWS * free.size:
+        if count < ROWS_A_NUMBER * free.size:
             raise RecordingError(f"fit: {count} equations for {free.size} numbers; record longer")
         with stage("searching"):
             equations = LinearEquations(free, plan.beside(parts))

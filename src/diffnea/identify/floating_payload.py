@@ -18,10 +18,10 @@ from jaxtyping import Float
 from diffnea.files import Json
 from diffnea.identify.determine.covariance import noise, uncertainty
 from diffnea.identify.determine.observables import ALL_LINKS
-from diffnea.identify.floating.columns import BASE_ROWS, WANDERS, Beside, numbers, sizes
-from diffnea.identify.floating.equations import products
 from diffnea.identify.floating.judging import assess, balance, torque_rows
-from diffnea.identify.floating.rows import LinearRows, stacked
+from diffnea.identify.floating.linear_equations import products
+from diffnea.identify.floating.linear_rows import LinearRows, stacked
+from diffnea.identify.floating.motion_columns import BASE_ROWS, WANDERS, Beside, numbers, sizes
 from diffnea.identify.floating.stretches import Parts
 from diffnea.identify.floating_fit import FloatingPlan, check_request
 from diffnea.identify.judge.verdict import judge

@@ -22,16 +22,13 @@ from diffnea.identify.problem.preparation_notes import about_data, still_joints
 from diffnea.identify.problem.tracks import Split, at_instants, spread_of
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, unknowns
 from diffnea.identify.progress import stage
-from diffnea.identify.request import Request
+from diffnea.identify.request import ROWS_A_NUMBER, Request
 from diffnea.identify.result import Fit
 from diffnea.identify.servo.plan import planned
 from diffnea.identify.solve.choice import Choice, choose
 from diffnea.identify.solve.solution import Status
 from diffnea.models import AbstractModel, FeedForward
 from diffnea.robot import Robot
-
-# Residuals for each number to learn, at least.
-ROWS_A_NUMBER = 2
 
 
 @dataclass(frozen=True)

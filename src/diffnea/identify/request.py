@@ -15,6 +15,9 @@ from diffnea.models import FeedForward
 from diffnea.recordings import as_list
 from diffnea.robot import Robot
 
+# Residuals for each number to learn, at least.
+ROWS_A_NUMBER = 2
+
 
 @dataclass(frozen=True)
 class Request:

@@ -8,7 +8,7 @@ import numpy as np
 from diffnea.identify.determine.base_parameters import Echelon, echelon, unscaled
 from diffnea.identify.determine.combinations import Estimate, Identifiability
 from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
-from diffnea.identify.determine.covariance import Noise, noise, roughened, uncertainty
+from diffnea.identify.determine.covariance import DEFAULT_DETERMINE, Noise, noise, roughened, uncertainty
 from diffnea.identify.determine.friction_jumps import without_friction_jumps
 from diffnea.identify.determine.friction_profile import profiles_of
 from diffnea.identify.determine.input_timing import timing
@@ -23,14 +23,13 @@ from diffnea.models import Model
 
 # Pairs of draws that show what noise of positions does to estimates: it is then known to some 10 %.
 NOISE_PAIRS = 6
-_DEFAULT = DetermineOptions()
 # Columns closer than this to a sum of others are that sum: exact derivatives differ from it by rounding only.
 _EXACT = {"float64": 1e-7, "float32": 3e-3}
 # A parameter with less effect than this share of the largest has none.
 _SILENT = 1e-10
 
 
-def analyse(problem: Linearised, options: DetermineOptions = _DEFAULT) -> Identifiability:
+def analyse(problem: Linearised, options: DetermineOptions = DEFAULT_DETERMINE) -> Identifiability:
     """What a fit's data determine, with intervals, and what they do not, in words."""
     model = problem.unpack(jnp.asarray(problem.theta))
     view = _physical_view(problem, model) if isinstance(model, Model) else _plain_view(problem)

@@ -23,7 +23,7 @@ from diffnea.identify.options import DetermineOptions
 
 # A correlation is over when it stays below its own noise for this many samples.
 _QUIET = 10
-_DEFAULT = DetermineOptions()
+DEFAULT_DETERMINE = DetermineOptions()
 # Half a 95 % interval of a normal variable, in standard deviations.
 NORMAL_QUANTILE = 1.959964
 # Cosines of the HAC covariance at least: fewer make Student's quantile larger than 2.8.
@@ -125,7 +125,7 @@ def uncertainty(
     segment: Int[np.ndarray, " rows"],
     found: Noise,
     ordered: bool,
-    options: DetermineOptions = _DEFAULT,
+    options: DetermineOptions = DEFAULT_DETERMINE,
     starts: Float[np.ndarray, "rows k"] | None = None,
 ) -> Uncertainty:
     """The covariance of the least-squares estimates whose slopes are `jacobian`, of full rank.

@@ -19,7 +19,7 @@ from diffnea.robot import Robot
 from diffnea.spatial import Transform, skew
 
 # Enough for any robot: ten unknowns a link, some more a joint, one row a state and joint. A network needs more.
-_STATES, _ROWS = 96, 1.5
+_PROBED_STATES, _ROWS_AN_UNKNOWN = 96, 1.5
 
 
 def torque_slopes(
@@ -80,7 +80,7 @@ def exciting_states(
     """q, q̇ and commands at random over the joints' range, and the accelerations that the model has there."""
     robot, n, single = model.robot, model.num_joints, model.robot.joint_links
     rng = np.random.default_rng(seed)
-    count = max(_STATES, int(_ROWS * unknowns / max(n, 1)) + 1)
+    count = max(_PROBED_STATES, int(_ROWS_AN_UNKNOWN * unknowns / max(n, 1)) + 1)
     lower, upper = (np.asarray(each, float)[single] for each in (robot.limits.lower, robot.limits.upper))
     bounded = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
     reach = np.where(robot.tree.revolute[single], np.pi, 1.0)

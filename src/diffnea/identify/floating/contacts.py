@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.frames import jacobian
-from diffnea.identify.floating.columns import Beside, skew, states
+from diffnea.identify.floating.motion_columns import Beside, skew, states
 from diffnea.identify.floating.stretches import Stretch
 from diffnea.recordings import RecordingError
 from diffnea.recordings.smoothing import low_pass_gain
@@ -25,7 +25,7 @@ from diffnea.robot import Robot
 # Smoothing spreads a foot's first touch over about so many periods of its corner; there it counts as touching.
 SMOOTHED_OVER = 1.0
 # Where no pose says which way is up, the mean direction of the accelerometer over about a second does.
-SLOW = 0.5  # Hz
+TILT_CORNER = 0.5  # Hz
 LITTLE = 1e-10
 # How far from the end of its ball a foot may touch, m.
 SINKS = 0.01
@@ -175,7 +175,7 @@ def upwards(stretch: Stretch) -> Float[np.ndarray, "time 3"]:
     if stretch.up is not None:
         return stretch.up
     omega = 2 * np.pi * np.fft.rfftfreq(len(stretch))[:, None]
-    corner = min(2 * np.pi * SLOW * stretch.dt, 0.5)
+    corner = min(2 * np.pi * TILT_CORNER * stretch.dt, 0.5)
     slow = np.fft.irfft(np.fft.rfft(stretch.proper, axis=0) * low_pass_gain(omega, corner), len(stretch), axis=0)
     size = np.linalg.norm(slow, axis=1, keepdims=True)
     if np.min(size) < 1.0:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.floating.rows import LinearRows
+from diffnea.identify.floating.linear_rows import LinearRows
 from diffnea.identify.floating.stretches import Stretch
 from diffnea.identify.judge.assess import Assessment, Metrics
 from diffnea.identify.judge.balance import EQUATIONS_KEPT, MOTION_KEPT, PICTURES, Balance, turned

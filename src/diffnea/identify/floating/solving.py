@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.floating.equations import LinearEquations
-from diffnea.identify.floating.rows import LinearRows, stacked
+from diffnea.identify.floating.linear_equations import LinearEquations
+from diffnea.identify.floating.linear_rows import LinearRows, stacked
 from diffnea.identify.floating.stretches import Stretch
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.linearised import Linearised, Motion

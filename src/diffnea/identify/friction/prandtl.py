@@ -20,7 +20,7 @@ from diffnea.identify.problem.tracks import Track, position_noise
 # are smoothed, and noise is less than half of what it was.
 SEEN_REVERSAL = 2.0
 # A joint rests that is slower than this share of its highest speed for so long.
-SLOW, LASTING = 0.005, 0.05  # s
+RESTING_SHARE, LASTING = 0.005, 0.05  # s
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def ways(
     path = np.stack([_turning_points(q, qd, dt), q], axis=1).reshape(2 * len(q), -1)
     columns = zip(path.T, lengths, np.broadcast_to(least, len(lengths)), strict=True)
     stretch = np.column_stack([_stretch(*column)[1::2] for column in columns])
-    slow = np.abs(qd) < SLOW * np.abs(qd).max(axis=0)
+    slow = np.abs(qd) < RESTING_SHARE * np.abs(qd).max(axis=0)
     rests = np.column_stack([_lasting(column, max(round(LASTING / dt), 1)) for column in slow.T])
     return np.where(rests, slip.hold * stretch, stretch)
 

@@ -6,12 +6,11 @@ import os
 import platform
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import PyTree
 
 from diffnea import files
 from diffnea.errors import DiffneaError
@@ -24,13 +23,12 @@ from diffnea.identify.io import pytree_json as modules
 from diffnea.identify.io.robot_export import exported
 from diffnea.identify.io.servo_configs import FILES as SERVO_FILES
 from diffnea.identify.io.servo_configs import servo_configs
+from diffnea.identify.io.stored_parts import read_note, read_options, read_score, with_nan
 from diffnea.identify.io.typed import check
 from diffnea.identify.judge.assess import Metrics
 from diffnea.identify.judge.balance import Balance
 from diffnea.identify.judge.held_out import from_arrays, to_arrays
-from diffnea.identify.judge.score import Score
 from diffnea.identify.judge.verdict import ACCEPTED, FAILED, NO_BETTER, Verdict
-from diffnea.identify.notes import SENTENCES, Note, note
 from diffnea.identify.options import Options
 from diffnea.identify.payload import Payload
 from diffnea.identify.precision import double_precision
@@ -197,12 +195,12 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
 
 
 def _rebuilt(content: Json, arrays: dict[str, np.ndarray]) -> Fit:
-    metrics = {name: part and _score(files.unnamed(part)) for name, part in content["metrics"].items()}
+    metrics = {name: part and read_score(files.unnamed(part)) for name, part in content["metrics"].items()}
     table = restored(files.unnamed(content["table"]))
     for row in table:
         check(row)
-    combinations = tuple(check(Combination(**_nan(files.unnamed(each)))) for each in content["identifiable"])
-    known = Knowledge(table, combinations, tuple(map(_note, content["unknown"])), content.get("counts"))
+    combinations = tuple(check(Combination(**with_nan(files.unnamed(each)))) for each in content["identifiable"])
+    known = Knowledge(table, combinations, tuple(map(read_note, content["unknown"])), content.get("counts"))
     model = _model(content["model"], arrays)
     return check(
         Fit(
@@ -210,14 +208,14 @@ def _rebuilt(content: Json, arrays: dict[str, np.ndarray]) -> Fit:
             consistent=model if content["consistent"] is None else _model(content["consistent"], arrays),
             metrics=Metrics(**metrics),
             verdict=Verdict(
-                _word(content["verdict"]), list(map(_note, content.get("reason_notes", content["reasons"])))
+                _word(content["verdict"]), list(map(read_note, content.get("reason_notes", content["reasons"])))
             ),
             loss=files.unnamed(content["loss"]),
             history=tuple(files.unnamed(content["history"])),
-            notes=tuple(map(_note, content["notes"])),
+            notes=tuple(map(read_note, content["notes"])),
             config=content["config"],
             knowledge=lambda: known,
-            options=_options(Options, content.get("options") or {}),
+            options=read_options(Options, content.get("options") or {}),
             outcome=Status(content.get("status", Status.CONVERGED.value)),
             payload=content.get("payload") and Payload.from_dict(files.unnamed(content["payload"])),
             versions=content.get("versions", {}),
@@ -247,38 +245,6 @@ def _word(verdict: object) -> str:
     if verdict not in (ACCEPTED, NO_BETTER, FAILED):
         raise ValueError(f"its verdict is {verdict!r}")
     return verdict
-
-
-def _note(each: object) -> Note:
-    """As it was stored; older folders have sentences only, and newer ones codes that are not known here."""
-    if isinstance(each, dict) and each["code"] in SENTENCES:
-        known = Note.from_dict(files.unnamed(each))
-        str(known)  # or else the folder is damaged
-        return known
-    return note("said", said=str(each["text"] if isinstance(each, dict) else each))
-
-
-def _options(kind: type, stored: Json) -> PyTree:
-    """Options as they were; those that the folder does not have, or that are no more, are as by default."""
-    usual = {each.name: getattr(kind(), each.name) for each in fields(kind)}
-    return check(kind(**{name: _like(value, stored[name]) for name, value in usual.items() if name in stored}))
-
-
-def _like(usual: object, stored: PyTree) -> PyTree:
-    """A value of JSON as what it is by default: a room of options, a tuple or a number."""
-    if is_dataclass(usual):
-        return _options(type(usual), stored)
-    return tuple(files.unnamed(stored)) if isinstance(usual, tuple) else files.unnamed(stored)
-
-
-def _nan(each: Json) -> Json:
-    return {key: float("nan") if value is None else value for key, value in each.items()}
-
-
-def _score(part: Json) -> Score:
-    rows = tuple(tuple(row) for row in part["error_joints"])
-    lists = {key: tuple(part.get(key, ())) for key in ("nmse_joints", "horizons", "error", "torque_joints")}
-    return check(Score(**{**part, **lists, "error_joints": rows}))
 
 
 def _read_json(path: Path) -> Json:

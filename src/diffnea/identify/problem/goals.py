@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from diffnea.identify.problem.tracks import Track
 
 # A goal that is followed: how alike input and position are, and how far they are apart as a share of the motion.
-FOLLOWED, APART = 0.98, 0.25
+FOLLOWED, MOST_APART = 0.98, 0.25
 # Positions come after goals: so late at most, in s, and as many delays are tried.
 LATEST, TRIED = 0.3, 7
 
@@ -19,7 +19,7 @@ def followed(tracks: Sequence[Track]) -> tuple[Bool[np.ndarray, " n"], Float[np.
     alike = np.max([each for each, _ in tried], axis=0)
     apart = np.min([each for _, each in tried], axis=0)
     given = np.concatenate([track.u for track in tracks]).std(0) > 0
-    follows = given & (alike > FOLLOWED) & (apart < APART)
+    follows = given & (alike > FOLLOWED) & (apart < MOST_APART)
     return follows & (follows.sum() >= given.sum() / 2), alike
 
 

@@ -6,12 +6,12 @@ import numpy as np
 from diffnea.identify.problem.unknowns import Unknowns
 
 # Numbers that say what torque a unit of command is.
-_WORTH = {("Gain", "gain"), ("Motor", "raw_torque_constant"), ("Motor", "raw_resistance")}
+_TORQUE_SCALES = {("Gain", "gain"), ("Motor", "raw_torque_constant"), ("Motor", "raw_resistance")}
 
 
 def refuse_open_scale(free: Unknowns, loss: str) -> None:
     """A ValueError where bodies and drives that all vanish would meet the loss exactly."""
-    worth = [each for each in free.parameters if (each.part, each.leaf) in _WORTH]
+    worth = [each for each in free.parameters if (each.part, each.leaf) in _TORQUE_SCALES]
     learned = {each.owner for each in free.parameters if each.kind == "inertia"}
     if loss != "torque" or not worth or not learned:
         return

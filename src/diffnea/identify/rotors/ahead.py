@@ -13,7 +13,7 @@ from diffnea.flight.model import State
 from diffnea.flight.rotations import rotated_back, turn_between
 
 # Seconds ahead, and between the windows that are learned from.
-HORIZONS, EVERY = (0.1, 0.2, 0.5), 0.05
+FLIGHT_HORIZONS, EVERY = (0.1, 0.2, 0.5), 0.05
 # Strengths of the ridge that are tried, features having a standard deviation of one.
 STRENGTHS = np.logspace(0.5, 5, 10)
 STATE_KINDS = ("position", "velocity", "attitude", "rates")
@@ -21,7 +21,7 @@ STATE_KINDS = ("position", "velocity", "attitude", "rates")
 
 def learned(flyer: Flyer, flights: Sequence[Flight]) -> Flyer:
     """With a regression for each horizon, its strengths chosen by predicting each flight from the others."""
-    found = [_horizon(flyer, flights, seconds) for seconds in HORIZONS]
+    found = [_horizon(flyer, flights, seconds) for seconds in FLIGHT_HORIZONS]
     centre, scale = found[0][:2]
     weight, offset = [], []
     for own_centre, own_scale, own_weight, own_offset in found:  # one centre and scale for all
@@ -29,7 +29,7 @@ def learned(flyer: Flyer, flights: Sequence[Flight]) -> Flyer:
         weight.append(scale[:, None] * moved)
         offset.append(own_offset + (centre - own_centre) @ moved)
     arrays = [jnp.asarray(x) for x in (centre, scale, np.stack(weight), np.stack(offset))]
-    found_ahead = Ahead(arrays[0], arrays[1], arrays[2], arrays[3], HORIZONS)
+    found_ahead = Ahead(arrays[0], arrays[1], arrays[2], arrays[3], FLIGHT_HORIZONS)
     return eqx.tree_at(lambda f: f.ahead, flyer, found_ahead, is_leaf=lambda x: x is None)
 
 

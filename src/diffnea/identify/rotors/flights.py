@@ -9,7 +9,7 @@ from diffnea.flight import Flight
 from diffnea.recordings import BaseMotion, Recording, RecordingError
 
 # Velocities from positions, where there are none: a parabola through so many samples on either side.
-NEIGHBOURS = 5
+EITHER_SIDE = 5
 
 
 def flights_of(recordings: Sequence[Recording]) -> list[Flight]:
@@ -44,10 +44,10 @@ def _velocity(time: Float[np.ndarray, " time"], base: BaseMotion) -> Float[np.nd
     """Slopes of parabolas through samples around each."""
     assert base.position is not None
     found = np.gradient(base.position, time, axis=0)
-    inner = np.lib.stride_tricks.sliding_window_view(np.arange(len(time)), 2 * NEIGHBOURS + 1)
+    inner = np.lib.stride_tricks.sliding_window_view(np.arange(len(time)), 2 * EITHER_SIDE + 1)
     if not len(inner):
         return found
-    t = time[inner] - time[inner[:, NEIGHBOURS]][:, None]
+    t = time[inner] - time[inner[:, EITHER_SIDE]][:, None]
     t = t - t.mean(axis=1, keepdims=True)
-    found[NEIGHBOURS:-NEIGHBOURS] = np.einsum("wk,wki->wi", t, base.position[inner]) / np.sum(t**2, axis=1)[:, None]
+    found[EITHER_SIDE:-EITHER_SIDE] = np.einsum("wk,wki->wi", t, base.position[inner]) / np.sum(t**2, axis=1)[:, None]
     return found

@@ -12,13 +12,13 @@ from diffnea.identify.options import ServoOptions
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
-from diffnea.identify.servo.choice import some_motions
-from diffnea.identify.servo.fit import known_together, linearised_motions, own_unknowns
 from diffnea.identify.servo.lanes import lanes
+from diffnea.identify.servo.loop_unknowns import Freedom, freedom
 from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.rough import posed, roughly
 from diffnea.identify.servo.search import Searched
-from diffnea.identify.servo.unknowns import Freedom, freedom
+from diffnea.identify.servo.servo_parts import some_motions
+from diffnea.identify.servo.whole_motions import known_together, linearised_motions, own_unknowns
 from diffnea.models import Model
 from diffnea.simulate import rollout
 

@@ -17,9 +17,9 @@ from jaxtyping import Float, Int, PyTree
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator, Combined, Coulomb, Coupling, Delay, Servo, Stribeck
 from diffnea.actuators.coefficients import positive, raw_of
+from diffnea.identify.servo.loop_unknowns import Freedom
 from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.search import Searched, polished, search
-from diffnea.identify.servo.unknowns import Freedom
 
 # Samples that are moved from lag to delay, and back.
 TRADED = (-2.0, -1.3, -0.7, 0.7, 1.3, 2.0, 3.0, 4.0)
@@ -28,7 +28,7 @@ SCALED = (0.75, 0.9, 1.12, 1.35)
 # Draws at random, by so much of each number's spread.
 DRAWN = ((11, 0.4), (12, 0.15))
 # The least lag that is left, in s.
-LEAST_LAG = 2e-3
+LEAST_LAG_LEFT = 2e-3
 # What makes a servo strong and what it overcomes, in each part.
 STRENGTH_LEAVES = {
     Servo: ("raw_stiffness", "raw_damping"),
@@ -36,7 +36,7 @@ STRENGTH_LEAVES = {
     Stribeck: ("raw_static", "raw_kinetic"),
 }
 # Jumps at most; how many in a row may lower the loss by less than a share, with the search after each.
-MOST_JUMPS, MOST_UNPAID, WORTH = 8, 2, 5e-3
+MOST_JUMPS, MOST_UNPAID, JUMP_WORTH = 8, 2, 5e-3
 
 
 def jumped(objective: Objective, theta: Float[np.ndarray, " p"], dt: float, seed: int) -> Float[np.ndarray, " p"]:
@@ -101,7 +101,7 @@ def _traded(free: Freedom, theta: Float[np.ndarray, " p"], samples: float, dt: f
     before, kp = np.asarray(late.delay), np.maximum(np.asarray(servo.stiffness), 1e-9)
     lag = np.asarray(servo.damping) / kp
     after = np.clip(before + samples, 0.02, 0.95 * late.samples)
-    lag = np.maximum(lag - (after - before) * dt, LEAST_LAG)
+    lag = np.maximum(lag - (after - before) * dt, LEAST_LAG_LEFT)
     changed = {
         id(late): Delay.of(after, late.joints, late.samples),
         id(servo): eqx.tree_at(lambda each: each.raw_damping, servo, raw_of(jnp.asarray(lag * kp))),
@@ -148,7 +148,7 @@ def search_with_jumps(
         if left < 1 or unpaid == MOST_UNPAID:
             break
         again = search(objective, start, left, watch)
-        unpaid = 0 if again.loss < (1 - WORTH) * found.loss else unpaid + 1
+        unpaid = 0 if again.loss < (1 - JUMP_WORTH) * found.loss else unpaid + 1
         found, history = (again if again.loss < found.loss else found), (*history, *again.history[1:])
     found = polished(objective, found)
     return replace(found, history=(*history, found.loss))

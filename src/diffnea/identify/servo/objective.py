@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify.servo.lanes import Lanes, Predictor
-from diffnea.identify.servo.unknowns import EXPECTED, SPREAD, STEP, Freedom
+from diffnea.identify.servo.loop_unknowns import EXPECTED, SPREAD, STEP, Freedom
 
 # Models side by side at most: what a prediction holds in memory.
 MOST_MODELS = 24

@@ -11,9 +11,9 @@ from diffnea.identify.problem.goals import followed
 from diffnea.identify.problem.tracks import Split
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import stage
-from diffnea.identify.servo.choice import choose_servo
+from diffnea.identify.servo.regression_starts import usual_gain
 from diffnea.identify.servo.rough import coasting
-from diffnea.identify.servo.starts import usual_gain
+from diffnea.identify.servo.servo_parts import choose_servo
 from diffnea.identify.solve.choice import Choice
 from diffnea.robot import Robot
 

@@ -15,7 +15,7 @@ from diffnea.models import Model
 from diffnea.simulate.delay import profiled
 
 # So many times as high, a limit is none.
-FREE = 1e3
+BEYOND_REACH = 1e3
 # Halvings of the range that a bound is looked for in; it begins at this share of the estimate.
 HALVINGS, LOWEST = 8, 1e-2
 
@@ -28,7 +28,7 @@ class Limits(NamedTuple):
     unit: str
 
 
-LIMITS = (Limits("speed", "speed", "rad/s"), Limits("acceleration", "acceleration", "rad/s²"))
+SERVO_LIMITS = (Limits("speed", "speed", "rad/s"), Limits("acceleration", "acceleration", "rad/s²"))
 
 
 def unreached(model: Model, tracks: Sequence[Track]) -> list[Note]:
@@ -38,7 +38,7 @@ def unreached(model: Model, tracks: Sequence[Track]) -> list[Note]:
         return []
     goals, said = _side_by_side(tracks), []
     dt = jnp.asarray(float(tracks[0].dt or 1.0))
-    for limit in LIMITS:
+    for limit in SERVO_LIMITS:
         if getattr(profile, limit.field) is None:
             continue
         bound = _lower_bound(profile, limit.field, goals, dt, _reading(tracks))
@@ -63,7 +63,7 @@ def _lower_bound(
     def course(limit: np.ndarray) -> np.ndarray:
         return np.asarray(run(u, profile._replace(**{field: jnp.asarray(limit)})))
 
-    free = course(FREE * own)
+    free = course(BEYOND_REACH * own)
 
     rate = np.gradient(free, float(dt), axis=1)
 

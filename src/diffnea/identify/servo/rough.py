@@ -12,10 +12,10 @@ from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
 from diffnea.identify.servo.jumps import jumped
+from diffnea.identify.servo.loop_unknowns import Freedom, freedom
 from diffnea.identify.servo.objective import Objective
+from diffnea.identify.servo.regression_starts import closed_loops, paced, started
 from diffnea.identify.servo.search import Searched, search
-from diffnea.identify.servo.starts import closed_loops, paced, started
-from diffnea.identify.servo.unknowns import Freedom, freedom
 
 
 def posed(free: Unknowns, tracks: Sequence[Track], from_name: bool) -> Freedom:

@@ -15,14 +15,14 @@ from diffnea.identify.servo.objective import Compared, Objective
 
 # Damping that is tried in each step, times the last that was best.
 FACTORS = np.array([0.1, 0.5, 2.0, 10.0])
-FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 0.1, 1e-6, 1e4
+SERVO_FIRST_DAMPING, SERVO_LEAST_DAMPING, SERVO_MOST_DAMPING = 0.1, 1e-6, 1e4
 # Numbers that hardly show are damped as if they showed so much of what the others do.
 LEAST_CURVATURE = 1e-3
 # The longest step of a number, in its spread.
 LONGEST = 2.0
 # Slopes are taken anew when a step lowers the loss by less than the first share; the search ends when all steps with
 # one set of slopes lower it by less than the second.
-WORTHWHILE, ENOUGH = 1e-3, 2e-3
+SAME_SLOPES_GAIN, LAST_SLOPES_GAIN = 1e-3, 2e-3
 # Steps with one set of slopes at most.
 SEARCH_STEPS = 12
 # Of numbers that hardly show, damped steps leave some of the way: so many more at the end, with next to no damping.
@@ -47,7 +47,7 @@ class _Walk:
     objective: Objective
     theta: Float[np.ndarray, " p"]
     here: Compared
-    damping: float = FIRST_DAMPING
+    damping: float = SERVO_FIRST_DAMPING
 
     def step(self, slopes: Float[np.ndarray, "p row n"]) -> float:
         """One step, and the share that it lowers the loss by; `slopes` are corrected by all that was tried."""
@@ -61,9 +61,9 @@ class _Walk:
             corrected(slopes, shifts[k].astype(np.float32), tried[k].errors - self.here.errors)
         best, before = int(np.argmin(losses)), self.here.loss
         if not losses[best] < before:
-            self.damping = min(8 * self.damping, MOST_DAMPING)
+            self.damping = min(8 * self.damping, SERVO_MOST_DAMPING)
             return 0.0
-        self.damping = float(np.clip(0.7 * FACTORS[best] * self.damping, LEAST_DAMPING, MOST_DAMPING))
+        self.damping = float(np.clip(0.7 * FACTORS[best] * self.damping, SERVO_LEAST_DAMPING, SERVO_MOST_DAMPING))
         self.theta, self.here = self.theta + shifts[best] * self.objective.spread, tried[best]
         return 1 - self.here.loss / before
 
@@ -120,7 +120,7 @@ def search(
             watch(k, rounds, before)
         _round(walk, objective.slopes(walk.theta, walk.here))
         history.append(walk.here.loss)
-        if walk.here.loss > (1 - ENOUGH) * before:
+        if walk.here.loss > (1 - LAST_SLOPES_GAIN) * before:
             converged = True
             break
     return Searched(walk.theta, walk.here.loss, walk.here.rms, tuple(history), converged)
@@ -131,6 +131,6 @@ def _round(walk: _Walk, slopes: Float[np.ndarray, "p row n"]) -> None:
     walk.damping, failed = min(walk.damping, 1.0), 0
     for _ in range(SEARCH_STEPS):
         gain = walk.step(slopes)
-        failed = failed + 1 if gain < WORTHWHILE else 0
+        failed = failed + 1 if gain < SAME_SLOPES_GAIN else 0
         if failed == 2:
             return

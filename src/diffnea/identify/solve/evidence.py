@@ -34,7 +34,7 @@ MOST_RATIO = 1e3
 # Noise and strengths have settled when no logarithm moves by more.
 UNCHANGED = 0.02
 # Steps of θ between two looks at noise and strengths; strengths that keep going one way go faster, so far.
-INNER, FASTEST, MOST_STEP = 4, 6.0, 3.0
+STEPS_BETWEEN, FASTEST, MOST_STEP = 4, 6.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -85,11 +85,13 @@ def weigh(
     """Noise, strengths and θ in turn until they stay, from θ on; fewer iterations mean fewer turns too."""
     history: list[float] = []
     trust, pace, before = options.strength, 1.0, 0.0
-    rounds = min(options.evidence_rounds, -(-options.iterations // INNER))
+    rounds = min(options.evidence_rounds, -(-options.iterations // STEPS_BETWEEN))
     for k in range(rounds):
         weighted, variance = _weighted(equations, rows, theta, robust, options)
         whole = equations.problem(weighted)
-        run = minimise(prior.added(whole, variance), theta[None], options.iterations if k == 0 else INNER, warm=k > 0)
+        run = minimise(
+            prior.added(whole, variance), theta[None], options.iterations if k == 0 else STEPS_BETWEEN, warm=k > 0
+        )
         theta = run.theta[0]
         value, precision = _precision(whole, prior, theta, variance)
         history.append(value)

@@ -21,7 +21,7 @@ from diffnea.identify.problem.rows import Batch
 from diffnea.robot import Robot
 
 # States of the reference motion; the half range of a joint without limits: rad, or ranges seen of one that slides.
-STATES, TURN, SLIDES = 400, np.pi, 2.0
+REFERENCE_STATES, TURN, SLIDES = 400, np.pi, 2.0
 # Limits further apart than this, in rad, are none.
 MOST_TURNS = 8 * np.pi
 
@@ -57,12 +57,12 @@ def reference_motion(robot: Robot, q: Float[np.ndarray, "sample n"], torque: Flo
     rng, n = np.random.default_rng(0), q.shape[1]
     lower, upper = whole_range(robot, q)
     middle, half = (lower + upper) / 2, (upper - lower) / 2
-    at = middle + half * rng.uniform(-1, 1, (STATES, n))
+    at = middle + half * rng.uniform(-1, 1, (REFERENCE_STATES, n))
     felt = np.diagonal(np.asarray(mass_matrix(robot, jnp.asarray(middle)), float))
     push = torque / np.maximum(felt, 1e-300)
     speed = np.sqrt(push * half / np.sqrt(2))  # of a wave through half the range
-    qd, qdd = (rng.standard_normal((STATES, n)) * size for size in (speed, push))
-    return Batch(at, qd, qdd, np.zeros((STATES, 1, n)), np.ones((STATES, n)))
+    qd, qdd = (rng.standard_normal((REFERENCE_STATES, n)) * size for size in (speed, push))
+    return Batch(at, qd, qdd, np.zeros((REFERENCE_STATES, 1, n)), np.ones((REFERENCE_STATES, n)))
 
 
 def whole_range(robot: Robot, q: Float[np.ndarray, "sample n"]) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ _REWEIGHTED = 4
 # may become this small beside the others.
 _HELD, _LEAST_SIZE = 1e6, 1e-2
 # Blocks in time at least, and folds of them that are left out in turn.
-_BLOCKS, _FOLDS = 16, 8
+_BLOCKS, FOLDS = 16, 8
 # So many independent rows of all recordings stand beside those of one, where its noise is told.
 _SHARED = 10.0
 
@@ -117,7 +117,7 @@ class Regression:
         A fold is every so many blocks in time, or a stretch in one piece, in which joints are where they were not.
         """
         equations = [self._equations(names, total) for total in self._folds(in_one_piece)]
-        inside, outside = equations[:_FOLDS], equations[_FOLDS:]
+        inside, outside = equations[:FOLDS], equations[FOLDS:]
         return np.array([left.left(self._solved(names, kept)) for left, kept in zip(inside, outside, strict=True)])
 
     def coefficients(self, names: Sequence[str], part: str) -> np.ndarray:
@@ -223,8 +223,8 @@ class Regression:
         """Sums over the blocks of each fold, and then over all but those."""
         if in_one_piece not in self._totals:
             blocks = np.arange(len(self._owner))
-            fold = blocks * _FOLDS // len(blocks) if in_one_piece else blocks % _FOLDS
-            within = fold == np.arange(_FOLDS)[:, None]
+            fold = blocks * FOLDS // len(blocks) if in_one_piece else blocks % FOLDS
+            within = fold == np.arange(FOLDS)[:, None]
             chosen = np.concatenate([within, ~within]).astype(float)
             self._totals[in_one_piece] = np.tensordot(chosen, self._of_blocks(), 1)
         return self._totals[in_one_piece]

@@ -36,14 +36,14 @@ OF_DELAY = 0.5
 # Of a joint's friction, the part that each motor of a pair of joints starts with.
 OF_PAIRS = 0.25
 # Rounds of weighting outliers down, and what is one, in standard deviations.
-ROUNDS, OUTLIER = 8, 1.5
+OUTLIER_ROUNDS, OUTLIER = 8, 1.5
 # Gravity that explains less than this of a joint's error tells nothing of its stiffness.
 LEAST_GRAVITY = 2e-3
 LEAST_LAG, LEAST_BAND, LEAST_SPEED = 5e-3, 1e-3, 1e-2
 # Inner steps of a servo are about as long as this, s, and between so many in a sample: long ones show as lag.
-INNER, LEAST_INNER, MOST_INNER = 2.5e-3, 4, 16
+INNER_SECONDS, LEAST_INNER, MOST_INNER = 2.5e-3, 4, 16
 # Speeds are differences over this, s, and the highest is what this share of them is below: a reading may be off.
-STRIDE, HIGHEST = 0.04, 0.999
+SPEED_SECONDS, HIGHEST_QUANTILE = 0.04, 0.999
 # An integral term starts so weak that it takes this long, s, to bring what the stiffness does.
 INTEGRAL_TIME = 1.0
 
@@ -76,12 +76,12 @@ def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
 def _fastest(track: Track) -> Float[np.ndarray, "2 n"]:
     """The highest speed and acceleration of a motion, joint by joint."""
     q, dt = track.measured, float(track.dt or 1.0)
-    stride = max(round(STRIDE / dt), 1)
+    stride = max(round(SPEED_SECONDS / dt), 1)
     if len(q) < 2 * stride + 1:
         return np.zeros((2, q.shape[1]))
     speed = np.abs(q[stride:] - q[:-stride]) / (stride * dt)
     change = np.abs(q[2 * stride :] - 2 * q[stride:-stride] + q[: -2 * stride]) / (stride * dt) ** 2
-    return np.stack([np.quantile(each, HIGHEST, axis=0) for each in (speed, change)])
+    return np.stack([np.quantile(each, HIGHEST_QUANTILE, axis=0) for each in (speed, change)])
 
 
 def usual_gain(tracks: Sequence[Track]) -> Float[np.ndarray, " n"] | None:
@@ -103,7 +103,7 @@ def _joint(
     # A servo of half the gain is twice as far off for the same torque.
     rows = np.column_stack([rate, np.sign(rate), gravity / size, np.ones_like(rate)]) / share[:, None]
     weight, x = np.ones_like(error), np.zeros(4)
-    for _ in range(ROUNDS):
+    for _ in range(OUTLIER_ROUNDS):
         x = np.linalg.lstsq(rows * weight[:, None], error * weight, rcond=1e-9)[0]
         left = np.abs(error - rows @ x)
         usual = OUTLIER * 1.48 * np.median(left) + 1e-12
@@ -126,7 +126,7 @@ def started(actuator: AbstractActuator, closed: Closed, dt: float) -> AbstractAc
 
 def paced(actuator: AbstractActuator, dt: float) -> AbstractActuator:
     """The actuator with as many inner steps as a sample of its log asks for."""
-    steps = int(np.clip(round(dt / INNER), LEAST_INNER, MOST_INNER))
+    steps = int(np.clip(round(dt / INNER_SECONDS), LEAST_INNER, MOST_INNER))
     if not isinstance(actuator, Combined):
         return replace(actuator, steps=steps) if isinstance(actuator, Servo) else actuator
     parts = tuple(replace(part, steps=steps) if isinstance(part, Servo) else part for part in actuator.parts)

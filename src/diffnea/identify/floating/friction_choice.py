@@ -11,22 +11,23 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.floating.columns import Beside
-from diffnea.identify.floating.equations import LinearEquations
-from diffnea.identify.floating.rows import LinearRows
+from diffnea.identify.floating.linear_equations import LinearEquations
+from diffnea.identify.floating.linear_rows import LinearRows
+from diffnea.identify.floating.motion_columns import Beside
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.parameter import places
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.solve.file_prior import file_prior
+from diffnea.identify.solve.regression import FOLDS
 from diffnea.robot import Robot
 
 # Actuators that are linear in their coefficients, by what is compared: simplest first.
 FRICTION_TRIED = ("ideal", "viscous", "coulomb", "viscous+coulomb")
-BLOCKS, FOLDS = 24, 8
+TIME_BLOCKS = 24
 # Expected distance of files here: a tenth, looser than at first, since no evidence corrects it.
 STRENGTH = 100.0
-ROUNDS = 3
+NOISE_ROUNDS = 3
 FAR = 1e-4
 
 
@@ -104,7 +105,7 @@ class _Whole:
         for each in self.rows:
             left = each.table[:, :, :-1] @ phi - each.table[:, :, -1]
             columns = np.concatenate([each.table[:, :, :-1] @ self.slopes[:, kept], left[:, :, None]], axis=2)
-            for part in np.array_split(np.arange(len(columns)), BLOCKS):
+            for part in np.array_split(np.arange(len(columns)), TIME_BLOCKS):
                 blocks.append((columns[part], each.weight[part]))
         return _Hypothesis(tuple(blocks), self.firm[np.ix_(kept, kept)])
 
@@ -119,7 +120,7 @@ class _Hypothesis:
     def noise(self) -> Float[np.ndarray, " v"]:
         """One over what is left of each equation."""
         scale = np.ones(self.blocks[0][1].shape[1])
-        for _ in range(ROUNDS):
+        for _ in range(NOISE_ROUNDS):
             step = np.append(self._solved(np.sum(self._grams(scale), axis=0)), 1.0)
             left = np.concatenate([weight * (columns @ step) for columns, weight in self.blocks])
             scale = 1 / np.maximum(np.sqrt(np.mean(left**2, axis=0)), 1e-6)

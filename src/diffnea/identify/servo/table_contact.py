@@ -16,8 +16,8 @@ from diffnea.contact import Table
 from diffnea.formats import flange
 from diffnea.identify.problem.tracks import Track
 from diffnea.identify.servo.lanes import Lanes
+from diffnea.identify.servo.loop_unknowns import Freedom
 from diffnea.identify.servo.objective import Objective
-from diffnea.identify.servo.unknowns import Freedom
 from diffnea.robot import Robot
 
 # Heights that are tried: as many shares of the motion have the tip below them.
@@ -27,7 +27,7 @@ BESIDE = (0.03, 0.08)
 # N/m of the first try; soft, so that a height that is a little off still leads somewhere.
 STIFFNESS = 1000.0
 # A table must lower the mean RMS error by this share before its numbers are fitted, and by this once they are.
-PROMISING, WORTH = 0.05, 0.1
+PROMISING, TABLE_WORTH = 0.05, 0.1
 # Below this share of the error of a rough search without one, there is a table, and no need to search on without.
 CLEAR = 0.75
 

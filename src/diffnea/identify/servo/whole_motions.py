@@ -16,15 +16,15 @@ from diffnea.identify.problem.parameter import of_actuator, of_robot
 from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
-from diffnea.identify.servo import table as tables
+from diffnea.identify.servo import table_contact
 from diffnea.identify.servo.finer import finer_errors
 from diffnea.identify.servo.jumps import search_with_jumps
 from diffnea.identify.servo.lanes import THIN, Lanes, lanes
+from diffnea.identify.servo.loop_unknowns import Freedom
 from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.reached import unreached
 from diffnea.identify.servo.rough import posed, roughly
 from diffnea.identify.servo.search import Searched
-from diffnea.identify.servo.unknowns import Freedom
 from diffnea.models import Model
 
 
@@ -73,16 +73,16 @@ def _with_table(
     def alone() -> Searched:
         return search_with_jumps(Objective(data, freed), rough.theta, options.fine, dt, tell)
 
-    first = tables.best(data, freed, rough.theta, tables.candidates(robot, tracks))
-    if first.loss > (1 - tables.PROMISING) * rough.loss:
+    first = table_contact.best(data, freed, rough.theta, table_contact.candidates(robot, tracks))
+    if first.loss > (1 - table_contact.PROMISING) * rough.loss:
         return freed, alone(), rough.loss
-    second = tables.best(data, freed, rough.theta, tables.beside(first.free.tree[2]))
+    second = table_contact.best(data, freed, rough.theta, table_contact.beside(first.free.tree[2]))
     chosen = min((first, second), key=lambda tried: tried.loss).free
     found = search_with_jumps(Objective(data, chosen), chosen.start, options.fine, dt, tell)
-    if found.loss < tables.CLEAR * rough.loss:
+    if found.loss < table_contact.CLEAR * rough.loss:
         return chosen, found, rough.loss
     without = alone()
-    if found.loss > (1 - tables.WORTH) * without.loss:
+    if found.loss > (1 - table_contact.TABLE_WORTH) * without.loss:
         return freed, without, without.loss
     return chosen, found, without.loss
 
@@ -96,7 +96,7 @@ def own_unknowns(free: Unknowns, freed: Freedom, theta: Float[np.ndarray, " p"])
 
 def _touching(model: Model, tracks: Sequence[Track], found: Searched, without: float) -> Note:
     assert model.contact is not None
-    shares = [tables.touched(model.contact, model.robot, track.measured).mean() for track in tracks]
+    shares = [table_contact.touched(model.contact, model.robot, track.measured).mean() for track in tracks]
     sizes = np.array([len(track) for track in tracks])
     most = ", ".join(tracks[k].name for k in np.argsort(shares)[::-1][:3] if shares[k] > 0)
     return note(

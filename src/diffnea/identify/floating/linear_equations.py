@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.floating.columns import Beside, numbers
-from diffnea.identify.floating.noise import without_noise
-from diffnea.identify.floating.rows import LinearRows
+from diffnea.identify.floating.column_noise import without_noise
+from diffnea.identify.floating.linear_rows import LinearRows
+from diffnea.identify.floating.motion_columns import Beside, numbers
 from diffnea.identify.problem.least_squares import Normal, Problem
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.unknowns import Unknowns

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.identify.floating.rows import LinearRows, rows_of
+from diffnea.identify.floating.linear_rows import LinearRows, rows_of
 from diffnea.identify.floating.stretches import Stretch
 from diffnea.recordings.smoothing import low_pass_gain
 

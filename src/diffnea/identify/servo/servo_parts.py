@@ -22,7 +22,7 @@ AT_GAINS = "servo+stribeck+load+limit+delay"
 # More must lower the error to this share of what it was; what shows at known gains, which each motor has, to that.
 BETTER, BETTER_AT_GAINS = 0.85, 0.95
 # Samples that are enough to choose by.
-ROWS = 20_000
+CHOOSING_SAMPLES = 20_000
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,6 @@ def choose_servo(unknowns_of: Callable[[str], Unknowns], tracks: Sequence[Track]
 def some_motions(tracks: Sequence[Track]) -> list[Track]:
     """Whole motions from all over the recordings, as many as are enough; of a single long one its beginning."""
     sizes = np.array([len(track) for track in tracks])
-    count = int(np.clip(ROWS / sizes.mean(), 1, len(tracks)))
+    count = int(np.clip(CHOOSING_SAMPLES / sizes.mean(), 1, len(tracks)))
     chosen = np.unique(np.linspace(0, len(tracks) - 1, count).round().astype(int))
-    return [tracks[k].take(slice(0, ROWS)) for k in chosen]
+    return [tracks[k].take(slice(0, CHOOSING_SAMPLES)) for k in chosen]
