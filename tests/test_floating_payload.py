@@ -1,5 +1,7 @@
 """A payload on a robot with a free base: MuJoCo flies a box with two legs and a body on it, and that body is found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import test_floating_fit
@@ -10,7 +12,8 @@ import diffnea as dn
 from diffnea import report
 from diffnea.cli import main
 from diffnea.identify.floating.motion_columns import Beside
-from diffnea.identify.floating_payload import _known
+from diffnea.identify.floating_payload import _Estimated, _known, _with_earlier
+from diffnea.identify.payload_body import Solved
 
 LOAD = """<body name="load" pos="0.08 0.02 0.1" euler="20 0 30">
 <inertial pos="0 0 0" mass="0.9" diaginertia="0.004 0.003 0.005"/></body>"""
@@ -65,6 +68,26 @@ def test_a_payload_is_on_one_link_and_learned_alone(carrying, robot):
     elsewhere = dn.fit(robot, carrying[:2000], learn="payload", links=["l_shank"])
     assert elsewhere.payload is not None and elsewhere.payload.frame == "l_shank"
     assert float(elsewhere.payload.mass) < 0.5  # what the trunk carries is not on a shank
+
+
+def test_what_an_earlier_fit_does_not_know_widens_the_intervals(carrying, robot, tmp_path):
+    dn.fit(robot, recording(flown(8.0), robot, "pose"), actuator="viscous").save(tmp_path)
+    earlier = dn.load_fit(tmp_path)
+    found = dn.fit(earlier, carrying, learn="payload").payload
+    assert found is not None and earlier.balance is not None
+    for each, true in ((found.mass, np.array(0.9)), (found.com, AT)):
+        assert np.all((each.lower < true) & (true < each.upper))
+    spread = np.asarray(earlier.balance.covariance, float)
+    slopes = np.concatenate([-np.eye(10), np.zeros((10, len(spread) - 10))], axis=1)  # what the trunk has is no payload
+    own = 1e-9 * np.eye(10)
+    alone = _Estimated(Solved(np.ones(10), own, 0.0), np.zeros(len(spread)), slopes)
+    (whole,) = [each.std for each in earlier.identifiable if each.formula == "mass of all links"]
+    white = spread[:50:10, :50:10].sum()  # of five links
+    wider = 2 * _with_earlier(alone, earlier).covariance
+    np.testing.assert_allclose(wider, own + max(1.0, whole**2 / white) * spread[:10, :10], rtol=1e-6)
+    older = 2 * _with_earlier(alone, replace(earlier, balance=None)).covariance
+    np.testing.assert_allclose(older[0, 0], own[0, 0] + whole**2, rtol=1e-6)
+    assert _with_earlier(alone, None) is alone.payload
 
 
 def test_check_says_that_a_fit_is_as_quick(carrying, tmp_path, capsys):

@@ -157,7 +157,7 @@ class FloatingPlan:
             knowledge=partial(knowledge, before, model, free.learned, partial(linearised, solved, parts.fitted)),
             options=asked.options,
             outcome=status,
-            balance=balance(test[0], parts.test[0], names, scale, phi, bool(asked.feet)),
+            balance=balance(test[0], parts.test[0], names, scale, phi, bool(asked.feet), solved.covariance),
         )
 
 
@@ -184,7 +184,7 @@ def _beside(solved: Solved, parts: Parts, feet: Feet) -> tuple[Note, ...]:
         bias, turn, place, drift = (float(each) for each in np.linalg.norm(errors, axis=1))
         said.append(note("imu-mounting", bias=bias, turn=turn, place=1e3 * place, drift=drift))
     if names := balls(feet):
-        deep = -1e3 * found[-len(names) :]
+        deep = -1e3 * found[-2 * len(names) : -len(names)]
         said.append(note("feet-sink", ", ".join(f"{name} {deep:.2g}" for name, deep in zip(names, deep, strict=True))))
     return tuple(said)
 

@@ -6,7 +6,8 @@ expected within, `W`; in units of that, `x = W z`, the estimate is the mode of t
 
     C Jᵀ Σ J C + C C,    C = (Jᵀ J + 1)⁻¹,
 
-with `Jᵀ Σ J` by the residuals, correlated in time and between equations (`determine.covariance`).
+with `Jᵀ Σ J` by the residuals, correlated in time and between equations (`determine.covariance`). The earlier model's
+own numbers φ are not sure either: `S Σ_φ Sᵀ` is added, with `S = −W C Wᵀ G` what they do to the estimate.
 """
 
 from dataclasses import dataclass, replace
@@ -75,7 +76,7 @@ def fit_floating_payload(request: Request, robot: Robot, earlier: Fit | None) ->
         )
         found, without = task.solved(), replace(task, carries=False).solved()
     name = robot.link_names[link]
-    payload = payload_of(_with_earlier(found.payload, earlier), name)
+    payload = payload_of(_with_earlier(found, earlier), name)
     model = Model(loaded(robot, task.move @ nearest_body(found.payload.body), link), before.actuator)
     ours, theirs = (torque_rows(test, each.phi) for each in (found, without))
     metrics, judged = assess(ours, theirs, True, request.options.judge)
@@ -127,18 +128,29 @@ def _known(beside: Beside, before: Json) -> Float[np.ndarray, "k 2"]:
     return np.array(found, float).reshape(-1, 2)
 
 
-def _with_earlier(found: Solved, earlier: Fit | None) -> Solved:
-    """Wider by what the earlier fit does not know of the whole robot's mass, where that is more than `EARLIER` has."""
-    masses = [each.std for each in earlier.identifiable if each.formula == ALL_LINKS] if earlier is not None else []
-    own = float(found.covariance[0, 0])
-    if not masses or not own > 0:
-        return found
-    return found._replace(covariance=found.covariance * max(1.0, (1 + masses[0] ** 2 / own) / EARLIER**2))
-
-
 class _Estimated(NamedTuple):
     payload: Solved
     phi: Float[np.ndarray, " m"]
+    slopes: Float[np.ndarray, "10 m"]  # of the payload's ten numbers in φ as given
+
+
+def _with_earlier(found: _Estimated, earlier: Fit | None) -> Solved:
+    """Wider by what the earlier fit does not know, where that is more than `EARLIER` has.
+
+    That is known of all of its numbers, or, of folders that older versions wrote, of the whole robot's mass alone.
+    """
+    masses = [each.std for each in earlier.identifiable if each.formula == ALL_LINKS] if earlier is not None else []
+    payload, own = found.payload, float(found.payload.covariance[0, 0])
+    if earlier is None or not masses or not own > 0:
+        return payload
+    kept = None if earlier.balance is None else earlier.balance.covariance
+    if kept is None or len(kept) != len(found.phi):
+        return payload._replace(covariance=payload.covariance * max(1.0, (1 + masses[0] ** 2 / own) / EARLIER**2))
+    spread = np.asarray(kept, float)
+    links = slice(0, 10 * earlier.robot.num_links, 10)
+    coloured = max(1.0, masses[0] ** 2 / float(np.sum(spread[links, links])))  # noise is not white
+    both = payload.covariance + coloured * found.slopes @ spread @ found.slopes.T
+    return payload._replace(covariance=both * max(1 / EARLIER**2, own / float(both[0, 0])))
 
 
 @dataclass(frozen=True)
@@ -175,7 +187,7 @@ class _Task:
     def solved(self) -> _Estimated:
         """Noise of each equation and estimate in turn; second moments go with the mass that was found."""
         width = self.width if self.carries else np.where(np.arange(len(self.width)) < 10, 0.0, self.width)
-        z, rows, C = np.zeros(len(width)), self.rows, np.eye(len(width))
+        z, rows, C, G = np.zeros(len(width)), self.rows, np.eye(len(width)), np.eye(len(self.phi) + 1)
         for k in range(PASSES):
             rows = self._weighted(self.phi + self.directions @ (width * z))
             W = self.directions * width
@@ -186,7 +198,7 @@ class _Task:
                 x = width * z
                 width = np.concatenate([_expected(float(x[0]), self.width[0]), width[10:]])
                 z = np.where(width > 0, x / np.where(width > 0, width, 1.0), 0.0)
-        return self._with_intervals(rows, width, z, C)
+        return self._with_intervals(rows, width, z, C, G)
 
     def _weighted(self, phi: Float[np.ndarray, " m"]) -> tuple[LinearRows, ...]:
         """Each equation divided by its noise."""
@@ -194,7 +206,9 @@ class _Task:
         level = np.maximum(level, max(float(level.max()) / MOST_RATIO, 1e-12))
         return tuple(each.rescaled(1 / level) for each in self.rows)
 
-    def _with_intervals(self, rows: tuple[LinearRows, ...], width: np.ndarray, z: np.ndarray, C: np.ndarray):
+    def _with_intervals(
+        self, rows: tuple[LinearRows, ...], width: np.ndarray, z: np.ndarray, C: np.ndarray, G: np.ndarray
+    ) -> _Estimated:
         W, x = self.directions * width, width * z
         left, jacobian, equation, sample, segment = stacked(rows, self.phi + self.directions @ x, W)
         told, turn = np.linalg.eigh(jacobian.T @ jacobian)
@@ -209,7 +223,7 @@ class _Task:
         expected = (width[:, None] * C)[:10]
         loss = float(np.mean(left**2))
         payload = Solved(x[:10], wider + expected @ expected.T, loss, quantile)
-        return _Estimated(payload, self.phi + self.directions @ x)
+        return _Estimated(payload, self.phi + self.directions @ x, -expected @ W.T @ G[:-1, :-1])
 
 
 def _expected(mass: float, heaviest: float | None = None) -> Float[np.ndarray, "10"]:

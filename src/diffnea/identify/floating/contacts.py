@@ -6,7 +6,8 @@ forces and torques weigh alike. A foot that is not recorded to touch or not is t
 lost where it is in the air, but none is wrong.
 
 A ball touches nearer to its centre than it ends, where it or the ground gives way, and forces along the ground then
-have another lever. So how deep each foot sinks in is learned with the rest, by a column of its own.
+have another lever. So how deep each foot sinks in is learned with the rest, by two columns of its own: under half of
+the robot's weight, and by how much more under all of it.
 """
 
 from collections.abc import Mapping
@@ -75,10 +76,9 @@ def balls(feet: Feet) -> tuple[str, ...]:
 
 
 def with_feet(beside: Beside, feet: Feet) -> Beside:
-    """And by how much the radius of each ball differs from what it says."""
-    names = balls(feet)
-    labels = tuple(f"radius of foot {name}" for name in names)
-    return Beside((*beside.labels, *labels), (*beside.expected, *(SINKS,) * len(names)))
+    """And by how much the radius of each ball differs from what it says, and how that changes with its load."""
+    labels = tuple(f"{what} of foot {name}" for what in ("radius", "give") for name in balls(feet))
+    return Beside((*beside.labels, *labels), (*beside.expected, *(SINKS,) * len(labels)))
 
 
 def projected(
@@ -91,7 +91,8 @@ def projected(
 ) -> Float[np.ndarray, "time v m2"]:
     """Rows in units of their size, without what feet that touch can do: `r − C⁺ C r` with `C = J / size`.
 
-    `given`, φ of the robot as it is thought to be: with columns, before b, of the radius of each ball.
+    `given`, φ of the robot as it is thought to be: with columns, before b, of the radius of each ball, and of its
+    change with the load.
     """
     if not feet:
         return table
@@ -102,7 +103,10 @@ def projected(
     forces = _forces(reach, (table[:, :, :-1] @ given - table[:, :, -1])[:, :, None])
     lower = _lowered(robot, stretch, feet) / scale
     # With the contact farther down by ρ, `A φ − b = (C + ρ S)ᵀ f`: what is left of it is `ρ P Sᵀ f`.
-    moved = np.stack([_own_moment(lower, forces, k) for k in _rows_of_balls(feet)], axis=2)
+    rows = _rows_of_balls(feet)
+    moments = [_own_moment(lower, forces, k) for k in rows]
+    loads = [_load(robot, stretch, forces[:, k, 0])[:, None] for k in rows]
+    moved = np.stack([*moments, *(load * each for load, each in zip(loads, moments, strict=True))], axis=2)
     sunk = np.swapaxes(reach, 1, 2) @ _forces(reach, moved) - moved
     return np.concatenate([left[:, :, :-1], sunk, left[:, :, -1:]], axis=2)
 
@@ -129,6 +133,13 @@ def _own_moment(
     lower: Float[np.ndarray, "time c v"], forces: Float[np.ndarray, "time c 1"], rows: slice
 ) -> Float[np.ndarray, "time v"]:
     return (np.swapaxes(lower[:, rows], 1, 2) @ forces[:, rows])[:, :, 0]
+
+
+def _load(robot: Robot, stretch: Stretch, force: Float[np.ndarray, "time 3"]) -> Float[np.ndarray, " time"]:
+    """What a foot carries beyond half of the weight, as on two feet, by that half."""
+    half = float(np.linalg.norm(np.asarray(robot.gravity)) * np.sum(np.asarray(robot.inertia.mass))) / 2
+    assert stretch.up is not None
+    return np.sum(force * stretch.up, axis=1) / half - 1.0 if half else np.zeros(len(force))
 
 
 def _reach(robot: Robot, stretch: Stretch, feet: Feet) -> Float[np.ndarray, "time c v"]:

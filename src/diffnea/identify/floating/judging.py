@@ -49,6 +49,7 @@ def balance(
     scale: Float[np.ndarray, " v"],
     phi: tuple[np.ndarray, np.ndarray],
     feet: bool,
+    covariance: Float[np.ndarray, "m m"] | None = None,
 ) -> Balance:
     """The first of the data not fitted as the page draws them, rows in N and N·m; φ of the fit and of its start."""
     some = np.flatnonzero((rows.segment == 0) & (rows.sample * rows.dt <= EQUATIONS_KEPT))
@@ -58,7 +59,7 @@ def balance(
     pose = turned(seen.rates, seen.dt) if seen.pose is None else seen.pose
     ours, theirs = (table[:, :, :-1] @ each for each in phi)
     motion = every * stretch.dt, pose[::every], seen.q[::every]
-    return Balance(stretch.name, labels, rows.dt, table[:, :, -1], ours, theirs, *motion, feet)
+    return Balance(stretch.name, labels, rows.dt, table[:, :, -1], ours, theirs, *motion, feet, covariance)
 
 
 def assess(fit: TorqueRows, start: TorqueRows, known: bool, options: JudgeOptions) -> tuple[Metrics, Assessment]:

@@ -35,6 +35,12 @@ class Solved:
         pairs = zip(self.posterior.theta[own:].tolist(), spread.tolist(), strict=True)
         return dict(zip(labels, map(list, pairs), strict=True))
 
+    @property
+    def covariance(self) -> Float[np.ndarray, "m m"]:
+        """Of φ, as if noise were white: `D P⁻¹ Dᵀ` with D the slopes of φ and P the posterior's precision."""
+        D = self.equations.slopes(self.posterior.theta)
+        return (D @ np.linalg.pinv(self.posterior.precision, hermitian=True) @ D.T).astype(np.float32)
+
 
 def solve(
     equations: LinearEquations, rows: Sequence[LinearRows], torque: Float[np.ndarray, " n"], options: SolveOptions

@@ -1,4 +1,7 @@
-"""What a fit of a free base keeps for its page: its equations of motion on data not fitted, and how the robot moved."""
+"""What a fit of a free base keeps: its equations of motion on data not fitted and how the robot moved, for its page.
+
+And how surely it knows its numbers, for a payload that is learned after it.
+"""
 
 from dataclasses import dataclass
 
@@ -25,6 +28,7 @@ class Balance:
     )  # x y z, w x y z; of a sensor alone, turns from the first
     q: Float[Array, "time n"] | Float[np.ndarray, "time n"]  # joints
     feet: bool  # whether forces of feet were projected out of the rows
+    covariance: Float[Array, "m m"] | Float[np.ndarray, "m m"] | None = None  # of φ, by the posterior alone
 
 
 def turned(rates: Float[np.ndarray, "time 3"], dt: float) -> Float[np.ndarray, "time 7"]:
