@@ -5,11 +5,16 @@ import pytest
 from robots import random_robot, random_tree
 
 import diffnea as dn
+from diffnea.identify.notes import note
 from diffnea.identify.options import JudgeOptions, Options
-from diffnea.identify.problem.tracks import split
+from diffnea.identify.problem.preparation_notes import about_data
+from diffnea.identify.problem.tracks import Split, split
 from diffnea.recordings.smoothing import derivatives
 
 RATE, COUNT, NOISE = 250, 4000, 4e-6
+
+
+SAID = (("elbow", 40.0), ("wrist", 12.0), ("elbow", 15.0))
 
 
 def positions(seed, plateau):
@@ -52,6 +57,13 @@ def test_a_joint_that_bends_is_named_where_its_motion_passes_for_noise(seed):
     (said,) = vibrating(q)
     low, high, times = (float(str(said.values[key])) for key in ("low", "high", "times"))
     assert said.subject == "elbow" and times > 10 and low < 20 < high
+
+
+def test_a_joint_that_bends_in_several_recordings_is_named_once_where_it_is_most():
+    several = [note("vibration", name, low=7.5, high=57.0, times=times) for name, times in SAID]
+    parts = Split((), (), (), (), (note("data", "A", said="resampled"), *several), "the last")
+    assert [(each.subject, each.values["times"]) for each in parts.limits] == [("wrist", 12.0), ("elbow", 40.0)]
+    assert [each.code for each in about_data(random_robot(random_tree(0, 1), 0), parts)] == ["data", "kept-back"]
 
 
 def test_the_verdict_begins_with_what_a_joint_that_bends_is_not_good_for():

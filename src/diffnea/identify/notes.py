@@ -21,7 +21,7 @@ SENTENCES: dict[str, str] = {
     "joint-near-reversals": 'joint "{subject}": {near:.0%} of its samples lie near a reversal or stop, where friction '
     "is not known; the {kept:.0%} farthest from one are used; longer strokes would tell more",
     "vibration": 'joint "{subject}" bends or shakes, and the model does not: do not trust its predictions of motion '
-    "faster than {low:.2g} Hz (from there to {high:.2g} Hz positions move up to {times:.0f} times more than the noise "
+    "faster than {low:.2g} Hz (from there to {high:.3g} Hz positions move up to {times:.0f} times more than the noise "
     "of the encoder, and smoothing takes that away)",
     # What no recording of the joints can tell.
     "unknown-scale-gain": "the scale of all masses and forces, and so {subject} itself: forces are known only up to "

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from diffnea.identify.notes import Note, note
-from diffnea.identify.problem.tracks import Split
+from diffnea.identify.problem.tracks import VIBRATION, Split
 from diffnea.models import FeedForward
 from diffnea.robot import Robot
 
@@ -21,5 +21,5 @@ def about_data(given: Robot | FeedForward, parts: Split) -> tuple[Note, ...]:
     locked = given.source.locked if isinstance(given, Robot) and given.source is not None else ()
     words = ", ".join(f"{name} at {value:g}" for name, value in locked)
     held = (note("locked", said=words),) if locked else ()
-    done = (each for each in parts.notes if each not in parts.limits)
+    done = (each for each in parts.notes if each.code != VIBRATION)
     return (*held, *done, *parts.said, note("kept-back", said=parts.kept_back))

@@ -115,8 +115,13 @@ class Split:
 
     @property
     def limits(self) -> tuple[Note, ...]:
-        """What no rigid model of these data is good for: among the notes, too."""
-        return tuple(each for each in self.notes if each.code == VIBRATION)
+        """What no rigid model of these data is good for, of each joint where that is most; among the notes, too."""
+
+        def times(each: Note) -> float:
+            return float(str(each.values["times"]))
+
+        said = sorted((each for each in self.notes if each.code == VIBRATION), key=times)
+        return tuple({each.subject: each for each in said}.values())
 
 
 def spread_of(tracks: Sequence[Track]) -> Float[np.ndarray, " n"]:
