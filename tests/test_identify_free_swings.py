@@ -15,7 +15,7 @@ from diffnea.identify.problem.tracks import split
 from diffnea.identify.solve.choice import choose
 
 
-@pytest.mark.parametrize("noise", [5e-4, 1e-3, 3e-3])
+@pytest.mark.parametrize("noise", [1e-4, 5e-4, 1e-3, 3e-3])
 def test_noise_that_a_regression_leaves_asks_for_no_parts(noise):
     with jax.enable_x64(True), np.errstate(all="ignore"):
         robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), read_robot("cartpole"))

@@ -28,6 +28,8 @@ _REWEIGHTED = 4
 _HELD, _LEAST_SIZE = 1e6, 1e-2
 # Blocks in time at least, and folds of them that are left out in turn.
 _BLOCKS, FOLDS = 16, 8
+# The correlation of n pairs of white noise is within this by √n in 95 of 100 cases (Bartlett).
+_BARTLETT = 1.96
 # So many independent rows of all recordings stand beside those of one, where its noise is told.
 _SHARED = 10.0
 
@@ -142,7 +144,7 @@ class Regression:
 
     def lasting(self, names: Sequence[str]) -> Float[np.ndarray, " n"]:
         """Of that, what lasts: noise is another in every row, what a model lacks is alike in neighbours, so that the
-        correlation of neighbours is its share of the variance; one standard error of it is chance.
+        correlation of neighbours is its share of the variance; within Bartlett's band it is chance.
 
         Without order in time all counts.
         """
@@ -152,7 +154,7 @@ class Regression:
         pairs = kept[:-1] & kept[1:] & (segment[:-1] == segment[1:])[:, None]
         both = np.sum(pairs * wrong[:-1] * wrong[1:], axis=0)
         squares = np.sum(pairs * (wrong[:-1] ** 2 + wrong[1:] ** 2) / 2, axis=0)
-        alike = both / np.maximum(squares, 1e-300) - 1 / np.sqrt(np.maximum(pairs.sum(0), 1))
+        alike = both / np.maximum(squares, 1e-300) - _BARTLETT / np.sqrt(np.maximum(pairs.sum(0), 1))
         return self.share(names) * np.sqrt(np.clip(alike, 0.0, 1.0))
 
     def foretold(self, names: Sequence[str], parts: Mapping[str, np.ndarray]) -> Float[np.ndarray, " n"]:
