@@ -23,8 +23,9 @@ from diffnea.identify.servo.loop_unknowns import _share, freedom
 from diffnea.identify.servo.objective import LEAST_RMS, Objective
 from diffnea.identify.servo.plan import planned
 from diffnea.identify.servo.reached import unreached
+from diffnea.identify.servo.release import released
 from diffnea.identify.servo.rough import posed
-from diffnea.identify.servo.search import corrected
+from diffnea.identify.servo.search import Searched, corrected
 from diffnea.identify.solve.choice import Choice
 from diffnea.models import Model
 from diffnea.report.fit_page import page
@@ -134,6 +135,9 @@ def test_both_numbers_of_a_profile_are_found(robot):
     rows = {row.name: row for row in found.table}
     for name, true in (("a speed limit of goals", 2.0), ("b acceleration limit of goals", 25.0)):
         assert abs(rows[name].estimate - true) < 4 * rows[name].std < 0.2 * true
+    told = [replace(each, input_kind="goal") for each in motions]  # steps are followed too late to be recognised
+    said = [str(note) for note in dn.fit(robot, told, options=FEW).notes if note.code in ("chosen-servo", "told-servo")]
+    assert "actuator servo+coulomb+load+delay+profile;" in said[0]
 
 
 def test_limits_that_no_motion_reached_are_bounded_from_below(robot, motions):
@@ -150,6 +154,22 @@ def test_limits_that_no_motion_reached_are_bounded_from_below(robot, motions):
     assert np.all(bounds < 1.05 * highest) and np.all(bounds > 0.5 * highest)
     assert [each.subject for each in unreached(Model(robot, combine(*parts, slow)), tracks)] == ["a"]
     assert unreached(Model(robot, combine(*parts)), tracks) == []
+
+
+def test_limits_that_motions_do_not_need_are_let_go(robot):
+    """Of two limits the one that holds goals back stays, the other is raised: quicker motions must not meet it."""
+    free, late = Servo.of(TRUE["kp"], TRUE["kd"]), Delay.of(np.array(TRUE["delay"]), 2)
+    true = combine(free, Coulomb.of(TRUE["dry"]), Profile.of(np.array([0.5, 30.0])), late)
+    tracks = split([recording(Model(robot, true), goals(k), f"{k}") for k in range(2)], None, ("a", "b"), 2, 0).fitted
+    unknown = unknowns(
+        robot, None, combine(free, Coulomb.of(TRUE["dry"]), Profile.of(np.array([0.5, 8.0])), late), jax.random.key(0)
+    )
+    objective = Objective(lanes(tracks, 8), freedom(unknown))
+    here = objective.compared(objective.start[None])[0]
+    found = released(objective, Searched(objective.start, here.loss, here.rms, (), True))
+    speed = objective.free.model(jnp.asarray(found.theta)).actuator.profile.speed
+    assert np.allclose(speed, [0.5, 4 * 8.0], rtol=1e-3)
+    assert found.rms.mean() < 1.002 * here.rms.mean()
 
 
 def test_what_is_known_of_a_servo_is_where_a_search_starts(robot, motions):

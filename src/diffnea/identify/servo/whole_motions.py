@@ -23,6 +23,7 @@ from diffnea.identify.servo.lanes import THIN, Lanes, lanes
 from diffnea.identify.servo.loop_unknowns import Freedom
 from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.reached import unreached
+from diffnea.identify.servo.release import released
 from diffnea.identify.servo.rough import posed, roughly
 from diffnea.identify.servo.search import Searched
 from diffnea.models import Model
@@ -71,20 +72,24 @@ def _with_table(
     robot, dt = freed.model(jnp.asarray(freed.start)).robot, float(tracks[0].dt or 1.0)
 
     def alone() -> Searched:
-        return search_with_jumps(Objective(data, freed), rough.theta, options.fine, dt, tell)
+        return _searched(Objective(data, freed), rough.theta, options, dt)
 
     first = table_contact.best(data, freed, rough.theta, table_contact.candidates(robot, tracks))
     if first.loss > (1 - table_contact.PROMISING) * rough.loss:
         return freed, alone(), rough.loss
     second = table_contact.best(data, freed, rough.theta, table_contact.beside(first.free.tree[2]))
     chosen = min((first, second), key=lambda tried: tried.loss).free
-    found = search_with_jumps(Objective(data, chosen), chosen.start, options.fine, dt, tell)
+    found = _searched(Objective(data, chosen), chosen.start, options, dt)
     if found.loss < table_contact.CLEAR * rough.loss:
         return chosen, found, rough.loss
     without = alone()
     if found.loss > (1 - table_contact.TABLE_WORTH) * without.loss:
         return freed, without, without.loss
     return chosen, found, without.loss
+
+
+def _searched(objective: Objective, theta: Float[np.ndarray, " p"], options: ServoOptions, dt: float) -> Searched:
+    return released(objective, search_with_jumps(objective, theta, options.fine, dt, tell))
 
 
 def own_unknowns(free: Unknowns, freed: Freedom, theta: Float[np.ndarray, " p"]) -> tuple[Unknowns, np.ndarray]:
