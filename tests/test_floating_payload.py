@@ -83,8 +83,8 @@ def test_what_an_earlier_fit_does_not_know_widens_the_intervals(carrying, robot,
     alone = _Estimated(Solved(np.ones(10), own, 0.0), np.zeros(len(spread)), slopes)
     (whole,) = [each.std for each in earlier.identifiable if each.formula == "mass of all links"]
     white = spread[:50:10, :50:10].sum()  # of five links
-    wider = 2 * _with_earlier(alone, earlier).covariance
-    np.testing.assert_allclose(wider, own + max(1.0, whole**2 / white) * spread[:10, :10], rtol=1e-6)
+    wider, known = 2 * _with_earlier(alone, earlier).covariance, own + max(1.0, whole**2 / white) * spread[:10, :10]
+    np.testing.assert_allclose(wider, known * max(1.0, (own[0, 0] + whole**2) / known[0, 0]), rtol=1e-6)
     older = 2 * _with_earlier(alone, replace(earlier, balance=None)).covariance
     np.testing.assert_allclose(older[0, 0], own[0, 0] + whole**2, rtol=1e-6)
     assert _with_earlier(alone, None) is alone.payload

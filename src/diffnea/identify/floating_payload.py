@@ -137,20 +137,19 @@ class _Estimated(NamedTuple):
 def _with_earlier(found: _Estimated, earlier: Fit | None) -> Solved:
     """Wider by what the earlier fit does not know, where that is more than `EARLIER` has.
 
-    That is known of all of its numbers, or, of folders that older versions wrote, of the whole robot's mass alone.
+    By its whole mass at least, as if that were the payload's, and, where it was kept, by the covariance of all numbers.
     """
     masses = [each.std for each in earlier.identifiable if each.formula == ALL_LINKS] if earlier is not None else []
     payload, own = found.payload, float(found.payload.covariance[0, 0])
     if earlier is None or not masses or not own > 0:
         return payload
+    both, least = EARLIER**2 * payload.covariance, max(EARLIER**2 * own, own + masses[0] ** 2)
     kept = None if earlier.balance is None else earlier.balance.covariance
-    if kept is None or len(kept) != len(found.phi):
-        return payload._replace(covariance=payload.covariance * max(1.0, (1 + masses[0] ** 2 / own) / EARLIER**2))
-    spread = np.asarray(kept, float)
-    links = slice(0, 10 * earlier.robot.num_links, 10)
-    coloured = max(1.0, masses[0] ** 2 / float(np.sum(spread[links, links])))  # noise is not white
-    both = payload.covariance + coloured * found.slopes @ spread @ found.slopes.T
-    return payload._replace(covariance=both * max(1 / EARLIER**2, own / float(both[0, 0])))
+    if kept is not None and len(kept) == len(found.phi):
+        spread, links = np.asarray(kept, float), slice(0, 10 * earlier.robot.num_links, 10)
+        coloured = max(1.0, masses[0] ** 2 / float(np.sum(spread[links, links])))  # noise is not white
+        both = payload.covariance + coloured * found.slopes @ spread @ found.slopes.T
+    return payload._replace(covariance=both * max(1.0, least / float(both[0, 0])) / EARLIER**2)
 
 
 @dataclass(frozen=True)
