@@ -3,9 +3,8 @@
     python benchmarks/quadruped_friction.py PATH/unitree_go2/go2.xml [--seed 1] [--seconds 20] [--payload 1.5]
 
 As `quadruped.py --only ground`. MuJoCo's dry friction is a soft constraint: near standstill it yields to accelerations,
-as a rotor would. With a time constant of four steps and an impedance of 0.99 the armatures that are found differ from
-the file's by more than their intervals; with the shortest time constant that the step allows, and 0.9999, no rotors
-beyond the file's are found. Printed: a row for each, and which kinds of combinations miss the truth.
+as a rotor would. "Softer" has a time constant of four steps and an impedance of 0.99, "hard" the shortest that the step
+allows and 0.9999. Printed: a row for each, and which kinds of combinations miss the truth.
 """
 
 import warnings
