@@ -86,6 +86,7 @@ def test_a_motor_that_turns_with_two_joints_is_found_with_its_sign(robot):
         found = chosen(robot, recorded(robot, actuator))
         free = unknowns(robot, found.learn, found.actuator, jax.random.key(0), known=found.known)
     assert "coupling" in found.actuator and (1.0, -1.0) in found.known["coupled"]
+    assert "chosen-coupling" in {each.code for each in found.notes}
     assert free.model(jnp.asarray(free.start)).actuator.turning == tuple(found.known["coupled"])
 
 

@@ -33,7 +33,12 @@ WRONG = ("planar2", "rpr", "tree4", "planar3")  # families that mistakes are mad
 # What a fit has found out about inputs and learned, and says: it predicts logs of the same recorder.
 DELAY, GAIN, SERVO = "chosen-delay", "chosen-gain", "chosen-servo"
 ERRORS = {"rollout": "roll-outs", "torque": "forces"}  # of fresh predictions, by name
-BENDS = "vibration"  # the first line of such a fit: up to which frequency it is to be trusted
+# What an accepted fit says against itself, by the codes of its notes.
+SAID = {
+    "vibration": "a joint bends or shakes",
+    "foretold": "good for motions like these",
+    "chosen-coupling": "the file may not be that of this machine",
+}
 WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's
 
 
@@ -144,7 +149,7 @@ def _accepted(wrong: dict[str, dict], right: dict[str, dict]) -> list[str]:
         }
         worse = any(ratio > WORSE for _, ratio in errors.values())
         bad += worse
-        told = ", told that a joint bends or shakes" if BENDS in r["codes"] else ""
+        told = "".join(f"; told: {words}" for code, words in SAID.items() if code in r["codes"])
         said = ", ".join(f"{ERRORS[name]} {value:.3g} ({ratio:.1f} x)" for name, (value, ratio) in errors.items())
         rows.append(f"  {'WORSE' if worse else 'as good':8} {key:30} {said}{told}")
     accepted = sum(r["verdict"] == "accepted" for r in wrong.values())

@@ -148,6 +148,7 @@ def _choice(
     more = tuple(each for each in ("armature", "calibration") if each in names)
     kept = ("inertia", "actuator", *more) if named is None else named
     said = [note("chosen-part", _spoken(part, robot), gain=more) for part, more in found.gains]
+    said += [note("chosen-coupling")] if coupled else []
     if found.gain is not None:
         middle = float(np.exp(np.mean(np.log(np.abs(found.gain[found.gain != 0])))))
         said.append(note("chosen-gain", factor=middle))
