@@ -134,6 +134,20 @@ def test_friction_that_the_model_lacks_is_named(arm, log):
     assert found.code == "hint-friction" and "--actuator" in str(found)
 
 
+def test_friction_that_changes_in_the_course_of_a_log_is_named(arm):
+    rubs, machine = np.array([2.0, 1.5, 0.8]), heavier(arm)
+    whole = motion(machine, friction=(0.0, 0.0, 0.0))
+    growing = np.linspace(0.5, 1.5, len(whole["time"]))[:, None] * np.array([1.0, 0.0, 0.0]) + [0.0, 1.0, 1.0]
+    u = whole["u"] + growing * rubs * (np.tanh(20 * whole["qd"]) + 0.3 * whole["qd"])
+    friction = dn.actuators.combine(dn.actuators.Coulomb.of(rubs), dn.actuators.Viscous.of(0.3 * rubs))
+    model = dn.Model(machine, friction)
+    steady = whole["u"] + rubs * (np.tanh(20 * whole["qd"]) + 0.3 * whole["qd"])
+    for inputs, expected in ((u, ["j1"]), (steady, [])):
+        recording = dn.Recording(**changed(whole, u=inputs), joint_names=arm.joint_names)
+        found = hints(arm, split(recording, None, arm.joint_names, 3, 0).fitted, model)
+        assert [each.subject for each in found if each.code == "hint-friction-drift"] == expected
+
+
 def test_a_gain_that_was_fitted_to_a_mistake_does_not_hide_it(tmp_path, log):
     wrong = robot(tmp_path, j3="0 -1 0")
     data = split(dn.Recording(**log, joint_names=wrong.joint_names), None, wrong.joint_names, 3, 0)

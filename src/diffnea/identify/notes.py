@@ -227,6 +227,8 @@ SENTENCES: dict[str, str] = {
     "give u scale = {scale:.3g} in a column map, or put gain+ before the --actuator",
     "hint-friction": "friction is missing in the model (torque left: {before:.1%}, {after:.1%} with it); "
     "add --actuator stribeck",
+    "hint-friction-drift": 'friction of joint "{subject}" changes in the course of a recording, as of a gear that '
+    "warms up: {before:.2g} N·m (or N) are left as if it did not, {after:.2g} so; warm the robot up first",
     "hint-loss": "the search ended in a poor place: it leaves {before:.1%} of the torques, a regression {after:.1%}; "
     "try --loss torque --method auto",
     "hint-position-goal": "inputs of {subject} are positions to go to, not torques (correlation {alike:.4f} with q); "

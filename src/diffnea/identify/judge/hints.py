@@ -55,7 +55,12 @@ def hints(
         if found and found[0].code != "hint-scale":
             return found
     case = _Case.of(robot, rows)
-    return _mistakes(case, options) or _lacking(case, model, options) or _one_joint(case, options)
+    return (
+        _mistakes(case, options)
+        or _drifting(case, model, options)
+        or _lacking(case, model, options)
+        or _one_joint(case, options)
+    )
 
 
 class _Tried(NamedTuple):
@@ -211,12 +216,39 @@ def _lacking(case: _Case, model: AbstractModel | None, options: JudgeOptions) ->
     return (note("hint-loss" if rubs else "hint-friction", before=own, after=case.given.error),)
 
 
-def _own_error(case: _Case, model: Model) -> float:
-    """What the model itself leaves of the torques."""
+def _drifting(case: _Case, model: AbstractModel | None, options: JudgeOptions) -> tuple[Note, ...]:
+    """Joints whose friction grows or falls in the course of each recording: what is left goes with that."""
+    if not isinstance(model, Model) or case.rows.dt is None:
+        return ()
+    left, motion, found = _own_left(case, model), case.motion, []
+    course = np.concatenate([np.linspace(-1, 1, len(each.signals.q))[each.chosen] for each in case.rows.stretches])
+    for j, name in enumerate(case.robot.joint_names):
+        columns = np.column_stack([motion.way[:, j], motion.qd[:, j]])
+        both = np.column_stack([columns, course[:, None] * columns])
+        before, after = (_left_beside(left[:, j], each) for each in (columns, both))
+        if after < options.hint_better * before:
+            found.append(note("hint-friction-drift", name, before=before, after=after))
+    return tuple(found)
+
+
+def _left_beside(values: Float[np.ndarray, " row"], columns: Float[np.ndarray, "row k"]) -> float:
+    """The RMS of what columns do not explain."""
+    solved = np.linalg.lstsq(columns, values, rcond=None)[0]
+    return float(np.sqrt(np.mean(np.square(values - columns @ solved))))
+
+
+def _own_left(case: _Case, model: Model) -> Float[np.ndarray, "row n"]:
+    """The torques that the model itself leaves; rows have what its drives make of the inputs."""
     prompt, _ = without_delay(model)
     assert isinstance(prompt, Model)
     motion = case.motion
-    left = torques(prompt, motion.q, motion.qd, motion.qdd, motion.u).left
+    idle = torques(prompt, motion.q, motion.qd, motion.qdd, np.zeros_like(motion.u))
+    return np.asarray(idle.left + idle.driven - motion.u)
+
+
+def _own_error(case: _Case, model: Model) -> float:
+    """What the model itself leaves of the torques, as a share."""
+    left, motion = _own_left(case, model), case.motion
     size = torque_map.sizes(motion, case.columns, torque_map.file_parameters(case.robot))
     shares: Float[np.ndarray, " n"] = np.sqrt(np.mean(np.square(left / size), axis=0))
     return Explained(np.maximum(shares, torque_map.LEAST_SHARE), 0.0).error
