@@ -31,7 +31,7 @@ from diffnea.cli.inputs import read_robot
 from diffnea.identify.judge.windows import without_delay
 from diffnea.simulate.delay import delayed, weights
 
-SO101, WAM = "servo+coulomb+load+delay", "servo+coulomb+constant+lead+differential+delay"
+SO101, WAM = "servo+coulomb+load+delay+profile", "servo+coulomb+constant+lead+differential+delay"
 SAMPLE, INNER = 0.02, 5  # seconds between samples, and steps in each
 FITTED = 8.0  # seconds of a run of the WAM
 WRITTEN_STEP = 1e-3  # s, of MuJoCo's run of a written file
