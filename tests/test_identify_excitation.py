@@ -1,5 +1,7 @@
 """Excitation: recordings that are too small or too slow for the machine are told from those that are not."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,6 +62,9 @@ def test_a_joint_that_is_well_foretold_or_passive_is_not_blamed():
     said = poor.lacking("ab", options)[0]
     assert said.code == "hint-slow-motion" and said.subject == "b" and "± 40%" in str(said)
     assert poor.scope("ab", options)[0].subject == "b"
+    # One joint that moves enough is worth a fit, which says what it is not good for.
+    some = replace(poor, accelerated=np.array([0.3, 0.0]))
+    assert not some.lacking("ab", options) and some.scope("ab", options)[0].code == "hint-slow-motion"
 
 
 def test_the_reference_motion_goes_through_the_limits(robot):
