@@ -37,6 +37,8 @@ ERRORS = {"rollout": "roll-outs", "torque": "forces"}  # of fresh predictions, b
 SAID = {
     "vibration": "a joint bends or shakes",
     "foretold": "good for motions like these",
+    "hint-small-motion": "good for motions like these",
+    "hint-slow-motion": "good for motions like these",
     "chosen-coupling": "the file may not be that of this machine",
 }
 WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's

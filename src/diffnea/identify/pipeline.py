@@ -142,9 +142,13 @@ class Plan:
         return () if found is None else found.lacking(self.request.joint_names, self.request.options.judge)
 
     def _scope(self, verdict: Verdict) -> tuple[Note, ...]:
-        """What an accepted fit is not known to be good for."""
-        found = self.choice.excitation if self.choice and verdict == ACCEPTED else None
-        return () if found is None else found.scope(self.request.joint_names, self.request.options.judge)
+        """What an accepted fit is not known to be good for, or what another may lack, unless its verdict says it."""
+        found = self.choice.excitation if self.choice else None
+        if found is None:
+            return ()
+        scope = found.scope if verdict == ACCEPTED else found.slowest
+        said = scope(self.request.joint_names, self.request.options.judge)
+        return tuple(each for each in said if each.code not in verdict.codes)
 
     def _fit(self, free: Unknowns, parts: Split, before: AbstractModel, outcome: Outcome, problems: list[Note]) -> Fit:
         asked, spread = self.request, spread_of(parts.fitted)

@@ -37,14 +37,15 @@ class Excitation:
 
     def lacking(self, names: Sequence[str], options: JudgeOptions) -> tuple[Note, ...]:
         """The joint that these recordings say least of, where no joint's accelerations are seen in its torques."""
-        poor = self._poor(options)
-        return self._worst(poor, names, options) if np.array_equal(poor, self.told) else ()
+        return self.slowest(names, options) if np.array_equal(self._poor(options), self.told) else ()
 
     def _poor(self, options: JudgeOptions) -> Bool[np.ndarray, " n"]:
         """Joints whose accelerations are lost in friction and weights, and foretold badly."""
         return self.told & (self.accelerated < options.accelerated) & (self.error > options.foretold)
 
-    def _worst(self, poor: Bool[np.ndarray, " n"], names: Sequence[str], options: JudgeOptions) -> tuple[Note, ...]:
+    def slowest(self, names: Sequence[str], options: JudgeOptions) -> tuple[Note, ...]:
+        """The worst of such joints, if there is one."""
+        poor = self._poor(options)
         if not poor.any():
             return ()
         j = int(np.argmax(np.where(poor, self.error, -1.0)))
@@ -53,9 +54,9 @@ class Excitation:
 
     def scope(self, names: Sequence[str], options: JudgeOptions) -> tuple[Note, ...]:
         """What a model that is good for motions like these is not known to be good for."""
-        poor = self._worst(self._poor(options), names, options)
-        if poor:
-            return poor
+        slowest = self.slowest(names, options)
+        if slowest:
+            return slowest
         j = int(np.argmax(np.where(self.told, self.error, -1.0)))
         if not self.told[j] or self.error[j] <= 2 * options.foretold:
             return ()
