@@ -99,7 +99,8 @@ class AbstractModel(eqx.Module):
         """
         from diffnea.simulate import step
 
-        return step(self, q, qd, u, dt)
+        after = step(self, q, qd, u, dt)
+        return after[0], after[1]
 
     def linearise(
         self,
