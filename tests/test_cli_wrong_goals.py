@@ -70,6 +70,7 @@ def test_a_missing_joint_is_named_with_how_to_lock_it(robot, tmp_path, capsys):
     assert len(said) == 1 and "gripper" in said[0] and "lock gripper" in said[0]
 
 
+@pytest.mark.slow
 def test_a_jaw_that_does_not_reach_its_goals_is_to_be_locked(robot, tmp_path, capsys):
     time, goal, q = columns()
     q[:, 2] = np.maximum(q[:, 2], 0.3)

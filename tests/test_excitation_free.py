@@ -68,6 +68,7 @@ def test_a_plan_in_the_air_tells_more_than_random_motions_and_all_there_is(plann
     assert 0 < known["mass of all links"].std < 0.1 * known["mass of all links"].value
 
 
+@pytest.mark.slow
 def test_feet_stay_where_they_stand(tripod):
     feet = [dn.Foot(f"{n}_calf", (0.0, 0.0, -0.2)) for n in "abc"]
     riding = OnFeet.of(tripod, feet, STANCE)

@@ -27,10 +27,10 @@ def test_bounds_shrink_with_more_windows():
 
 
 def test_bounds_of_correlated_values_hold():
-    """Of 200 intervals at 95 %; independent draws would give 60 %."""
-    held = [low <= 0 <= high for _, low, high in (bound(series(400, seed)) for seed in range(200))]
+    """Of 70 intervals at 95 %; independent draws would give 60 %."""
+    held = [low <= 0 <= high for _, low, high in (bound(series(400, seed)) for seed in range(70))]
     assert np.mean(held) > 0.85
-    single = [mean_bound(series(400, seed), np.arange(400), OPTIONS) for seed in range(200)]
+    single = [mean_bound(series(400, seed), np.arange(400), OPTIONS) for seed in range(70)]
     assert np.mean([low <= 0 <= high for _, low, high in single]) < 0.7
 
 

@@ -65,6 +65,7 @@ def test_static_friction_without_a_peak_has_a_lower_bound_only(flat):
     assert upper == np.inf and 0 < lower <= 1.1 * KINETIC[0]
 
 
+@pytest.mark.slow
 def test_beside_an_unknown_gain_friction_is_known_as_a_ratio_by_the_same_profiles():
     recording = recorded(1.8 * KINETIC, np.array([0.2, 0.3]), 0)
     found = dn.fit(ROBOT, recording, actuator="stribeck+gain", loss="acceleration", method="lm")

@@ -71,6 +71,7 @@ def _run(cache: Path, *arguments: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.slow
 def test_a_second_process_traces_nothing_and_finds_the_same(tmp_path):
     assert "traced again" in _run(tmp_path, "untraced").stderr
     first, second = _run(tmp_path), _run(tmp_path, "untraced")

@@ -306,6 +306,7 @@ def set_to_gains(tmp_path_factory) -> tuple[dn.Robot, Model, list[dn.Recording]]
     return robot, model, runs
 
 
+@pytest.mark.slow
 def test_gains_that_recordings_say_are_one_factor(set_to_gains, tmp_path):
     """Goals are not followed at low gains; stiffness and the most torque come out all the same."""
     robot, truth, runs = set_to_gains
@@ -364,6 +365,7 @@ def test_check_foretells_what_loops_tell_and_which_experiment_would_tell_more(ro
     assert kp.lower < TRUE["kp"][0] < kp.upper and kp.value == pytest.approx(TRUE["kp"][0], rel=0.3)
 
 
+@pytest.mark.slow
 def test_excite_plans_goals_within_the_limits(robot, motions):
     ends = {"lower": -1.0, "upper": 1.2, "velocity": 3.0, "effort": 2.0}
     limited = replace(robot, limits=type(robot.limits)(**{key: jnp.full(2, value) for key, value in ends.items()}))
