@@ -19,7 +19,7 @@ import numpy as np
 
 import diffnea as dn
 from diffnea.flight import Flight, Flyer
-from diffnea.identify.rotors.ahead import FLIGHT_HORIZONS, KINDS, errors, held, single
+from diffnea.identify.rotors.ahead import FLIGHT_HORIZONS, STATE_KINDS, errors, held, single
 from diffnea.identify.rotors.flights import flights_of
 
 HORIZON, STRIDE, HEIGHT, TURNING = 0.5, 0.25, 0.2, 5000 / 65535
@@ -77,7 +77,7 @@ def loaded(folder: Path, robot: dn.Robot) -> list[dn.Recording]:
 
 
 def words(share: np.ndarray) -> str:
-    return ", ".join(f"{name} {value:.3f}" for name, value in zip(KINDS, share, strict=True))
+    return ", ".join(f"{name} {value:.3f}" for name, value in zip(STATE_KINDS, share, strict=True))
 
 
 if __name__ == "__main__":

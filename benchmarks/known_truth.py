@@ -28,9 +28,9 @@ import diffnea as dn  # noqa: E402
 from diffnea import parameters  # noqa: E402
 from diffnea.actuators import Delay, Stribeck  # noqa: E402
 from diffnea.identify.io.store import robot_files  # noqa: E402
-from diffnea.identify.problem.rows import taps_of  # noqa: E402
+from diffnea.identify.problem.measurements.rows import taps_of  # noqa: E402
 from diffnea.identify.problem.torque_balance import torques  # noqa: E402
-from diffnea.recordings.terms import terms  # noqa: E402
+from diffnea.recordings.signal.terms import terms  # noqa: E402
 
 RATE, HARMONICS, BASE = 250, 10, 0.2
 DELAY, STEPS = 2, 400  # samples; steps of the simulation a sample: few, and its half step shows as a shorter delay

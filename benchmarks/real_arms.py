@@ -31,7 +31,7 @@ from diffnea.batches import batched, regressor  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.cli.main import main as main_of  # noqa: E402
 from diffnea.identify.friction.prandtl import SEEN_REVERSAL, Slip, coordinates, ways  # noqa: E402
-from diffnea.identify.problem.noise import white_noise  # noqa: E402
+from diffnea.identify.problem.measurements.noise import white_noise  # noqa: E402
 from diffnea.identify.problem.torque_balance import torques  # noqa: E402
 from diffnea.models import inverse  # noqa: E402
 from diffnea.recordings import Recording, Samples, public  # noqa: E402

@@ -25,7 +25,7 @@ from benchmarks.outside.simulate import NOISE, Experiment, machine_of, simulate
 from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.precision import double_precision
-from diffnea.identify.problem.tracks import split, spread_of
+from diffnea.identify.problem.measurements.tracks import split, spread_of
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.trajectory.stages import Fitter
 

@@ -16,7 +16,8 @@ import pytest
 from benchmark_records import made_up, write_benchmark
 
 from diffnea import benchmark, files, report
-from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, local, lock, records
+from diffnea.benchmark import MODELS, Cell, Record, RecordError, cells, groups, records
+from diffnea.benchmark.workers import local, lock
 
 HERE = Path(__file__).parent
 
@@ -386,7 +387,7 @@ def test_wrong_arguments_are_one_line(tmp_path):
 
 
 def test_progress_says_how_far_it_is(tmp_path, capsys):
-    from diffnea.benchmark.progress import shown
+    from diffnea.benchmark.workers.progress import shown
 
     chosen = cells(models=("nea",), systems=("furuta",), datasets=("uniform", "simulated"))
     benchmark.run(chosen, tmp_path, workers=1, work=failing_work, progress=shown)

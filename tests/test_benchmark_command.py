@@ -9,7 +9,7 @@ from test_benchmark import failing_work, work
 
 from diffnea import benchmark
 from diffnea.benchmark import engine
-from diffnea.benchmark.lock import locked
+from diffnea.benchmark.workers.lock import locked
 from diffnea.cli import main
 
 SMALL = ["--systems", "furuta", "--datasets", "uniform", "simulated", "--models", "nea", "ff-nn", "--workers", "1"]

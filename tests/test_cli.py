@@ -10,7 +10,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.cli import main
-from diffnea.cli.commands import COMMANDS
+from diffnea.cli.registry import COMMANDS
 
 CARTPOLE = Path(__file__).parent.parent / "examples" / "cartpole.urdf"
 

@@ -11,8 +11,8 @@ from browser import chromium, opened
 
 import diffnea as dn
 from diffnea.cli import main
-from diffnea.cli.check import Check
-from diffnea.cli.check_verdict import verdict
+from diffnea.cli.commands.check import Check
+from diffnea.cli.words.check_verdict import verdict
 from diffnea.excitation import chosen, forecast, foretold
 from diffnea.recordings import save_recording
 

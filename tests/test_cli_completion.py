@@ -8,8 +8,8 @@ import pytest
 from test_cli import CARTPOLE
 
 from diffnea.cli import main
-from diffnea.cli.commands import COMMANDS, arguments_class
 from diffnea.cli.completion import SHELLS, options, script
+from diffnea.cli.registry import COMMANDS, arguments_class
 
 BASH = """
 {script}

@@ -10,11 +10,11 @@ import pytest
 import diffnea as dn
 from diffnea import identify
 from diffnea.cli import main
-from diffnea.cli.check import Check
-from diffnea.cli.excite import Excite
-from diffnea.cli.fit import Fit
+from diffnea.cli.commands.check import Check
+from diffnea.cli.commands.excite import Excite
+from diffnea.cli.commands.fit import Fit
 from diffnea.cli.inputs import read_robot, robot_names
-from diffnea.cli.words import fit_in_words, known, notes, unknown
+from diffnea.cli.words.results import fit_in_words, known, notes, unknown
 from diffnea.recordings import save_recording
 
 TRUE_MASS, TRUE_DAMPING = 0.7, 0.004

@@ -2,7 +2,7 @@
 
 import pytest
 
-from diffnea.cli.formulas import short
+from diffnea.cli.words.formulas import short
 
 TERMS = [f"0.1{k}·m·c_z(link_{k})" for k in range(9)]
 

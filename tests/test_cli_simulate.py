@@ -8,7 +8,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.cli import main
-from diffnea.cli.simulate import read_model, stated_friction
+from diffnea.cli.commands.simulate import read_model, stated_friction
 
 
 def simulate(*arguments, capsys):

@@ -6,7 +6,7 @@ import pytest
 import diffnea as dn
 from diffnea.cli import inputs
 from diffnea.cli.inputs import read_recordings, read_robot
-from diffnea.cli.suspicions import suspicions, timing
+from diffnea.cli.words.suspicions import suspicions, timing
 from diffnea.recordings import as_held
 
 ROBOT = read_robot("staubli_tx40")  # with limits at every joint

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from diffnea.cli import main
-from diffnea.recordings import RecordingError, download, pickled_arrays, public
+from diffnea.recordings import RecordingError, download, public
+from diffnea.recordings.readers import pickled_arrays
 
 DATA = Path(os.environ.get("DIFFNEA_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 

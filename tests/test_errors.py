@@ -1,8 +1,8 @@
 """Errors: one stands above all that the package raises itself."""
 
 import diffnea as dn
-from diffnea.benchmark.lock import LockError
 from diffnea.benchmark.records import RecordError
+from diffnea.benchmark.workers.lock import LockError
 from diffnea.errors import DiffneaError
 
 

@@ -14,9 +14,9 @@ from diffnea.excitation import design, expectation
 from diffnea.excitation.design import _Search, bounds
 from diffnea.excitation.information import information
 from diffnea.excitation.series import basis
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
+from diffnea.identify.problem.measurements.weighting import scales
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.problem.weighting import scales
 
 SECONDS, BANDWIDTH = 8.0, 0.8
 

@@ -108,7 +108,7 @@ def test_stances_that_do_not_stand_are_refused(tripod):
 
 
 def test_the_command_plans_for_a_free_base(path, planned, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("diffnea.cli.excite.design", lambda *_, **__: planned[1])  # which has tests of its own
+    monkeypatch.setattr("diffnea.cli.commands.excite.design", lambda *_, **__: planned[1])  # which has tests of its own
     out = tmp_path / "motion.csv"
     assert main(["excite", str(path), "--out", str(out), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -9,7 +9,7 @@ import pytest
 
 import diffnea as dn
 from diffnea import parameters
-from diffnea.cli.fit import Fit
+from diffnea.cli.commands.fit import Fit
 from diffnea.cli.inputs import read_robot
 
 ZEROS = np.array([0.06, -0.09])

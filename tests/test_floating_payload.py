@@ -12,8 +12,8 @@ import diffnea as dn
 from diffnea import report
 from diffnea.cli import main
 from diffnea.identify.floating.motion_columns import Beside
-from diffnea.identify.floating_payload import _Estimated, _known, _with_earlier
-from diffnea.identify.payload_body import Solved
+from diffnea.identify.payloads.body import Solved
+from diffnea.identify.payloads.floating import _Estimated, _known, _with_earlier
 
 LOAD = """<body name="load" pos="0.08 0.02 0.1" euler="20 0 30">
 <inertial pos="0 0 0" mass="0.9" diaginertia="0.004 0.003 0.005"/></body>"""

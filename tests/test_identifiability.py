@@ -16,11 +16,11 @@ from scipy.signal import lfilter
 import diffnea as dn
 from diffnea import actuators, dynamics, kernels, parameters
 from diffnea.identify.determine.analyse import analyse
-from diffnea.identify.determine.base_parameters import Echelon, echelon
 from diffnea.identify.determine.combinations import Identifiability
-from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates
-from diffnea.identify.determine.covariance import noise, uncertainty
-from diffnea.identify.determine.structure import structural_jacobian
+from diffnea.identify.determine.structure.base_parameters import Echelon, echelon
+from diffnea.identify.determine.structure.coordinates import Coordinates, physical_coordinates
+from diffnea.identify.determine.structure.slopes import structural_jacobian
+from diffnea.identify.determine.uncertainty.covariance import noise, uncertainty
 from diffnea.identify.problem.linearised import Linearised, Motion
 from diffnea.models import Model, acceleration
 

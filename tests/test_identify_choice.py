@@ -12,12 +12,12 @@ import diffnea as dn
 from diffnea.actuators import for_robot
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.options import Options
-from diffnea.identify.problem.equations import equations
+from diffnea.identify.problem.measurements.equations import equations
+from diffnea.identify.problem.measurements.tracks import at_instants, split
 from diffnea.identify.problem.torque_balance import torques
-from diffnea.identify.problem.tracks import at_instants, split
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.solve.bounded import bounded_minimum
-from diffnea.identify.solve.choice import choose
+from diffnea.identify.solve.regression.bounded import bounded_minimum
+from diffnea.identify.solve.regression.choice import choose
 
 DT, SECONDS, NOISE = 0.01, 20.0, 5e-3
 

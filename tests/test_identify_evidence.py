@@ -8,8 +8,8 @@ import pytest
 
 import diffnea as dn
 from diffnea import systems
-from diffnea.identify.problem.noise import correlation_time
-from diffnea.identify.solve.bounded import bounded_minimum
+from diffnea.identify.problem.measurements.noise import correlation_time
+from diffnea.identify.solve.regression.bounded import bounded_minimum
 from diffnea.spatial import Inertia
 
 NOISE = 2e-3

@@ -12,10 +12,10 @@ import diffnea as dn
 from diffnea.actuators import for_robot
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.options import JudgeOptions, Options
+from diffnea.identify.problem.measurements.tracks import split
 from diffnea.identify.problem.torque_balance import torques
-from diffnea.identify.problem.tracks import split
-from diffnea.identify.solve.choice import choose
-from diffnea.identify.solve.excitation import Excitation, reference_motion, whole_range
+from diffnea.identify.solve.regression.choice import choose
+from diffnea.identify.solve.regression.excitation import Excitation, reference_motion, whole_range
 
 # Of the size and of the pace of the usual motion.
 SMALL, SLOW = 0.02, 0.05

@@ -8,7 +8,7 @@ import diffnea as dn
 from diffnea.actuators import Gain, Motor, Stribeck, combine, for_robot
 from diffnea.identify.io.robot_export import BRISTLES, exported
 from diffnea.identify.judge.held_out import HeldOut
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 
 ROBOT = dn.systems.cartpole().robot
 SPEEDS = np.random.default_rng(0).normal(size=(400, 2)) * [0.5, 4.0]

@@ -11,8 +11,8 @@ import diffnea as dn
 from diffnea.actuators import for_robot
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.options import Options
-from diffnea.identify.problem.tracks import split
-from diffnea.identify.solve.choice import choose
+from diffnea.identify.problem.measurements.tracks import split
+from diffnea.identify.solve.regression.choice import choose
 
 
 @pytest.mark.parametrize("noise", [1e-4, 5e-4, 1e-3, 3e-3])

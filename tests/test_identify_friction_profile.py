@@ -6,7 +6,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.actuators.base import Role
-from diffnea.identify.determine.friction_profile import CURVE_ROLES
+from diffnea.identify.determine.uncertainty.friction_profile import CURVE_ROLES
 
 ROBOT = dn.systems.furuta().robot
 KINETIC, VISCOUS = np.array([0.02, 0.004]), np.array([0.01, 0.002])

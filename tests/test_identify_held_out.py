@@ -4,7 +4,7 @@ import numpy as np
 from robots import random_robot, random_tree
 
 from diffnea.identify.judge.held_out import MOST_KEPT, MOST_TRACKS, SIGNALS, from_arrays, held_out, to_arrays
-from diffnea.identify.problem.tracks import Split, Track
+from diffnea.identify.problem.measurements.tracks import Split, Track
 from diffnea.models import Model
 
 START = Model(random_robot(random_tree(0, 3), 0))

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.identify.judge.hints import hints
-from diffnea.identify.judge.torque_map import body_changes, file_parameters
-from diffnea.identify.problem.tracks import split
+from diffnea.identify.judge.mistakes.hints import hints
+from diffnea.identify.judge.mistakes.torque_map import body_changes, file_parameters
+from diffnea.identify.problem.measurements.tracks import split
 
 LINK = """<link name="l{k}"><inertial><origin xyz="{x} 0.01 0.02"/><mass value="{m}"/><inertia ixx="{i}" ixy="0.001"
 ixz="0" iyy="{j}" iyz="0" izz="{j}"/></inertial></link>"""

@@ -9,19 +9,19 @@ import numpy as np
 
 import diffnea as dn
 from diffnea.actuators.base import Role
-from diffnea.identify.determine.covariance import NORMAL_QUANTILE, Uncertainty, noise, uncertainty
 from diffnea.identify.determine.findings import linearised
-from diffnea.identify.determine.friction_curves import FrictionProfile
-from diffnea.identify.determine.friction_jumps import without_friction_jumps
-from diffnea.identify.determine.input_timing import with_timing
-from diffnea.identify.determine.regressor_noise import bias
+from diffnea.identify.determine.uncertainty.covariance import NORMAL_QUANTILE, Uncertainty, noise, uncertainty
+from diffnea.identify.determine.uncertainty.friction_curves import FrictionProfile
+from diffnea.identify.determine.uncertainty.friction_jumps import without_friction_jumps
+from diffnea.identify.determine.uncertainty.input_timing import with_timing
+from diffnea.identify.determine.uncertainty.regressor_noise import bias
 from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.problem.linearised import Linearised
-from diffnea.identify.problem.rows import Batch, Rows, filtered, plain, taps_of
+from diffnea.identify.problem.measurements.rows import Batch, Rows, filtered, plain, taps_of
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.torque_effect import TorqueEffect
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.recordings.smoothing import derivatives
+from diffnea.recordings.signal.smoothing import derivatives
 
 ROBOT = dn.systems.furuta().robot
 ANY = dn.Model(ROBOT, dn.actuators.Ideal(2))

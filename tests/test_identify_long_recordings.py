@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import diffnea as dn
-from diffnea.identify.problem import long_recordings
-from diffnea.identify.problem.tracks import split
+from diffnea.identify.problem.measurements import long_recordings
+from diffnea.identify.problem.measurements.tracks import split
 from diffnea.recordings import save_recording
 
 DT, PERIOD = 1e-3, 100_000

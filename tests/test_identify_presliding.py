@@ -8,11 +8,11 @@ import numpy as np
 from diffnea.actuators import Coupling, Stribeck, combine
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.friction.prandtl import LASTING, SEEN_REVERSAL, Slip, coordinates, known, ways
-from diffnea.identify.problem.noise import white_noise
+from diffnea.identify.problem.measurements.noise import white_noise
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.torque_balance import torques
-from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
-from diffnea.recordings.terms import Terms
+from diffnea.recordings.signal.terms import Terms
 
 DT, LENGTH = 0.01, 1e-4
 ROBOT = read_robot("dfki_double_pendulum")

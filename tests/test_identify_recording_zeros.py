@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from diffnea import systems
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
 from diffnea.simulate import rollout

@@ -8,9 +8,9 @@ import numpy as np
 import diffnea as dn
 from diffnea import actuators
 from diffnea.identify.options import ProblemOptions
-from diffnea.identify.problem.equations import equations
-from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Split, split
+from diffnea.identify.problem.measurements.equations import equations
+from diffnea.identify.problem.measurements.reversals import without_reversals
+from diffnea.identify.problem.measurements.tracks import Split, split
 
 DT = 0.004
 OPTIONS = ProblemOptions()

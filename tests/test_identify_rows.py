@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffnea.identify.problem.rows import Batch, LowPass, Rows, filtered, plain, taps_of, through
+from diffnea.identify.problem.measurements.rows import Batch, LowPass, Rows, filtered, plain, taps_of, through
 
 LAW = 1e-10
 

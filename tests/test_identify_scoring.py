@@ -7,7 +7,7 @@ import pytest
 import diffnea as dn
 from diffnea.identify.judge.score import constant_velocity, score
 from diffnea.identify.judge.windows import MOST_STEPS, MOST_WINDOWS, windows
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 
 MODEL = dn.Model(dn.systems.cartpole().robot)
 

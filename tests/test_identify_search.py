@@ -9,8 +9,8 @@ import numpy as np
 from diffnea import systems
 from diffnea.actuators import Stribeck
 from diffnea.identify.options import SolveOptions
-from diffnea.identify.problem.equations import batch, equations
-from diffnea.identify.problem.tracks import split
+from diffnea.identify.problem.measurements.equations import batch, equations
+from diffnea.identify.problem.measurements.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.solve.file_prior import file_prior
 from diffnea.identify.solve.multistart import Task, _ranked, _settled, by_least_squares, by_race

@@ -10,7 +10,7 @@ from test_fit_parts import samples
 import diffnea as dn
 from diffnea import actuators
 from diffnea.cli import main
-from diffnea.cli.fit import _known
+from diffnea.cli.commands.fit import _known
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.problem.known_coefficients import COEFFICIENTS, with_known
 from diffnea.identify.problem.open_scale import refuse_open_scale

@@ -7,7 +7,7 @@ import pytest
 
 from diffnea import systems
 from diffnea.actuators import Viscous
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.trajectory import segments as shooting_kernels
 from diffnea.identify.trajectory.shooting import Shooting, shots

@@ -9,8 +9,8 @@ from diffnea.actuators import Coupling, Grease, Stribeck, combine
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.friction.prandtl import Slip, coordinates, ways
 from diffnea.identify.friction.prandtl_fit import HOLDS, LENGTHS, slipping
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.torque_balance import torques
-from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 
 ROBOT = read_robot("dfki_double_pendulum")

@@ -16,7 +16,7 @@ from diffnea.identify import fit
 from diffnea.identify.judge.windows import samples
 from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.least_squares import Quadratic
-from diffnea.identify.problem.tracks import Split, Track
+from diffnea.identify.problem.measurements.tracks import Split, Track
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import minimise

@@ -34,7 +34,7 @@ by_robot = jax.jit(jax.grad(lambda robot: dn.forward_dynamics(robot, q, qd, tau)
 print(np.asarray(qdd).tobytes().hex(), np.asarray(by_state).tobytes().hex(), by_robot.inertia.mass.tolist())
 
 from diffnea.identify.problem.residuals import problem
-from diffnea.identify.problem.rows import Batch
+from diffnea.identify.problem.measurements.rows import Batch
 from diffnea.identify.problem.unknowns import unknowns
 
 free = unknowns(robot, ("inertia",), "viscous", jax.random.key(0))

@@ -11,7 +11,7 @@ from test_mjcf import PENDULUM, put
 from test_urdf import assert_same_robot
 
 import diffnea as dn
-from diffnea.cli.convert import Convert
+from diffnea.cli.commands.convert import Convert
 from diffnea.identify.io.store import load_fit
 
 mj: Any = mujoco  # its parts have no types

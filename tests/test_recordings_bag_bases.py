@@ -7,7 +7,7 @@ from rosbags.rosbag2 import Writer as BagWriter
 from rosbags.typesys import Stores, get_typestore
 
 import diffnea as dn
-from diffnea.recordings import cdr
+from diffnea.recordings.ros import cdr
 
 STORE = get_typestore(Stores.ROS2_HUMBLE)
 BEGIN = 1_700_000_000 * 10**9

@@ -8,9 +8,9 @@ import pytest
 
 from diffnea.cli import inputs
 from diffnea.recordings import Recording, diagnose, is_regular, regular, smooth
-from diffnea.recordings.diagnose import sampling
-from diffnea.recordings.resampling import gaps
-from diffnea.recordings.sampling_clock import regular_clock
+from diffnea.recordings.diagnosis.diagnose import sampling
+from diffnea.recordings.signal.resampling import gaps
+from diffnea.recordings.signal.sampling_clock import regular_clock
 
 PANDA = Path(__file__).resolve().parents[2] / "shared" / "cases" / "panda"
 RATE, COUNT, NOISE, STEP = 250, 2500, 2e-5, 2 * np.pi / 4096

@@ -8,7 +8,7 @@ from scipy.integrate import solve_ivp
 from scipy.signal import butter, lfilter
 
 from diffnea.recordings import Recording, RecordingError, differentiate, prepare, regular, smooth, velocity_lag
-from diffnea.recordings.smoothing import derivatives, encoder_step
+from diffnea.recordings.signal.smoothing import derivatives, encoder_step
 
 # How far a chosen bandwidth may be from the best one in hindsight, as a ratio of errors.
 NEARLY_BEST = 1.35

@@ -15,7 +15,7 @@ from diffnea.recordings import (
     regular,
     smooth,
 )
-from diffnea.recordings.diagnose import sampling, saturation
+from diffnea.recordings.diagnosis.diagnose import sampling, saturation
 
 STEP = 2 * math.pi / 4096
 

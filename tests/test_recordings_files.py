@@ -24,7 +24,8 @@ from recording_files import (
 from scipy.io import savemat
 
 from diffnea.cli.inputs import read_robot
-from diffnea.recordings import Recording, RecordingError, load_recording, load_recordings, mat5, save_recording
+from diffnea.recordings import Recording, RecordingError, load_recording, load_recordings, save_recording
+from diffnea.recordings.readers import mat5
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_without_pyarrow_numpy_reads_the_same_and_parquet_says_what_to_install(t
     (tmp_path / "gap.csv").write_text("\n".join([*lines[:4], lines[4].rpartition(",")[0] + ",", *lines[5:]]))
     for module in ("pyarrow", "pyarrow.parquet", "mcap.reader", "h5py"):
         monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setattr("diffnea.recordings.csv_file.BLOCK_ROWS", 7)
+    monkeypatch.setattr("diffnea.recordings.readers.csv_file.BLOCK_ROWS", 7)
     matches(load_recording(tmp_path / "run.csv"))
     with pytest.raises(RecordingError, match="u is not finite in row 3"):
         load_recording(tmp_path / "gap.csv")

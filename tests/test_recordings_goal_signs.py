@@ -10,9 +10,9 @@ import pytest
 from robots import random_robot, random_tree
 
 import diffnea as dn
-from diffnea.cli.suspicions import suspicions
+from diffnea.cli.words.suspicions import suspicions
 from diffnea.recordings import Recording, RecordingError, load_recording
-from diffnea.recordings.goal_signs import following, goal_signs
+from diffnea.recordings.diagnosis.goal_signs import following, goal_signs
 
 DATA = Path(os.environ.get("DIFFNEA_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 DT, COUNT, LAG = 0.02, 1500, 0.08

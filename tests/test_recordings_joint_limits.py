@@ -7,7 +7,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.cli import inputs
-from diffnea.cli.check import finding
+from diffnea.cli.commands.check import finding
 from diffnea.recordings import at_limits, diagnose, limit_contacts
 
 PANDA = Path(__file__).resolve().parents[2] / "shared" / "cases" / "panda"

@@ -6,8 +6,8 @@ import pytest
 import diffnea as dn
 from diffnea.cli.inputs import read_recordings, read_robot
 from diffnea.recordings import RecordingError, as_held, load_recording, save_recording
-from diffnea.recordings.differentiate import smooth
-from diffnea.recordings.terms import terms
+from diffnea.recordings.signal.differentiate import smooth
+from diffnea.recordings.signal.terms import terms
 
 ROBOT = read_robot("dfki_double_pendulum")
 DT = 0.01

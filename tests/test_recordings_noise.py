@@ -7,9 +7,9 @@ from robots import random_robot, random_tree
 import diffnea as dn
 from diffnea.identify.notes import note
 from diffnea.identify.options import JudgeOptions, Options
-from diffnea.identify.problem.preparation_notes import about_data
-from diffnea.identify.problem.tracks import Split, split
-from diffnea.recordings.smoothing import derivatives
+from diffnea.identify.problem.measurements.preparation_notes import about_data
+from diffnea.identify.problem.measurements.tracks import Split, split
+from diffnea.recordings.signal.smoothing import derivatives
 
 RATE, COUNT, NOISE = 250, 4000, 4e-6
 

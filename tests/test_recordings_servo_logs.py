@@ -52,7 +52,7 @@ def test_actions_under_other_names_are_goals_of_the_same_joints(tmp_path):
 
 
 def test_many_episodes_in_one_file_are_read_from_it_once(tmp_path, monkeypatch):
-    from diffnea.recordings import lerobot
+    from diffnea.recordings.readers import lerobot
 
     write_lerobot(tmp_path / "set", 3)
     rows, count = 6000, 300
@@ -89,7 +89,7 @@ def test_a_hostile_info_is_refused_in_one_line(tmp_path, content, message):
 
 
 def test_a_file_that_claims_too_many_rows_is_refused_before_they_are_read(tmp_path, monkeypatch):
-    from diffnea.recordings import parquet_files
+    from diffnea.recordings.readers import parquet_files
 
     write_lerobot(tmp_path / "set", 3)
     monkeypatch.setattr(parquet_files, "MOST_ROWS", 40)
@@ -212,7 +212,7 @@ def test_pickles_that_would_do_something_else_are_refused_and_never_run(
 
 
 def test_no_more_numbers_are_made_than_there_are_stored(tmp_path, monkeypatch):
-    from diffnea.recordings import torch_files
+    from diffnea.recordings.readers import torch_files
 
     monkeypatch.setattr(torch_files, "LARGEST", 100)
     many = {f"t{k}": ("0", 0, (8,), (1,)) for k in range(20)}

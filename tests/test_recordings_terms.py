@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from diffnea.identify.problem.rows import Batch, filtered, taps_of, through
+from diffnea.identify.problem.measurements.rows import Batch, filtered, taps_of, through
 from diffnea.recordings import Recording, smooth
-from diffnea.recordings.terms import terms
+from diffnea.recordings.signal.terms import terms
 
 DT, MASS, DAMPING = 0.004, 0.7, 2.0
 

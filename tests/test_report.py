@@ -12,9 +12,9 @@ from browser import assert_legible, chromium, opened
 
 from diffnea import report
 from diffnea.benchmark import Cell, cells, records
-from diffnea.report import charts
 from diffnea.report.claims import beyond, claims
-from diffnea.report.heat_map import best, heat_map
+from diffnea.report.figures import charts
+from diffnea.report.figures.heat_map import best, heat_map
 
 
 @pytest.fixture(scope="module")

@@ -18,10 +18,11 @@ from diffnea.cli import main
 from diffnea.identify.notes import note
 from diffnea.identify.payload import Estimate, Payload
 from diffnea.identify.solve.solution import Status
-from diffnea.report import fit_figures, residuals
+from diffnea.report import residuals
 from diffnea.report.evidence import evidence, friction_curve
-from diffnea.report.fit_page import tiles
-from diffnea.report.playback import scene
+from diffnea.report.figures import fit_figures
+from diffnea.report.figures.playback import scene
+from diffnea.report.pages.fit_page import tiles
 
 KINDS = ("viscous", "samples", "network", "failed")
 

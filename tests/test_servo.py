@@ -12,7 +12,7 @@ from robots import random_robot, random_tree
 import diffnea as dn
 from diffnea import actuators
 from diffnea.actuators import Coupling, Delay, Lead, Limit, Load, Play, Servo, Stribeck, combine
-from diffnea.actuators.position_loop import PositionLoop
+from diffnea.actuators.goals.position_loop import PositionLoop
 from diffnea.contact import Table
 from diffnea.models import Model
 

@@ -12,24 +12,24 @@ import diffnea as dn
 from diffnea.actuators import Coulomb, Coupling, Delay, Limit, Load, Offset, Profile, Servo, Stribeck, combine
 from diffnea.contact import Table
 from diffnea.excitation import design, expectation, foretold
-from diffnea.identify.determine.covariance import noise, roughened, uncertainty
+from diffnea.identify.determine.uncertainty.covariance import noise, roughened, uncertainty
 from diffnea.identify.options import Options, ServoOptions
-from diffnea.identify.problem.goals import are_goals
-from diffnea.identify.problem.tracks import split
+from diffnea.identify.problem.measurements.goals import are_goals
+from diffnea.identify.problem.measurements.tracks import split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.servo.finer import finer_errors
 from diffnea.identify.servo.lanes import lanes
 from diffnea.identify.servo.loop_unknowns import _share, freedom
-from diffnea.identify.servo.objective import LEAST_RMS, Objective
 from diffnea.identify.servo.plan import planned
 from diffnea.identify.servo.reached import unreached
-from diffnea.identify.servo.release import released
-from diffnea.identify.servo.rough import posed
-from diffnea.identify.servo.search import Searched, corrected
-from diffnea.identify.solve.choice import Choice
+from diffnea.identify.servo.search.descent import Searched, corrected
+from diffnea.identify.servo.search.objective import LEAST_RMS, Objective
+from diffnea.identify.servo.search.release import released
+from diffnea.identify.servo.search.rough import posed
+from diffnea.identify.solve.regression.choice import Choice
 from diffnea.models import Model
-from diffnea.report.fit_page import page
-from diffnea.report.servo_figures import LOADS, SPEEDS, friction_at
+from diffnea.report.figures.servo_figures import LOADS, SPEEDS, friction_at
+from diffnea.report.pages.fit_page import page
 
 DT, STEP = 0.02, 1.53e-3  # of logs of such servos: seconds and encoder steps
 ARM = """<mujoco><worldbody><body name="a" pos="0 0 0.3"><joint name="a" axis="0 1 0" armature="0.01"/>

@@ -25,7 +25,7 @@ ARM = """<robot name="arm"><link name="base"/><link name="upper"><inertial><mass
 BUSY = """
 import sys, time
 from pathlib import Path
-from diffnea.benchmark.lock import locked
+from diffnea.benchmark.workers.lock import locked
 from diffnea.cli.process import guarded
 
 def run():

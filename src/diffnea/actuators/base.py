@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from diffnea.actuators.goal_profile import GoalProfile
-from diffnea.actuators.position_loop import PositionLoop
+from diffnea.actuators.goals.goal_profile import GoalProfile
+from diffnea.actuators.goals.position_loop import PositionLoop
 
 EnergyClass = Literal["conserving", "bounded", "unbounded"]
 # From the strongest promise to none; a model keeps the weakest of its parts'.

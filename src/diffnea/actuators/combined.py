@@ -6,8 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diffnea.actuators.base import ENERGY_CLASSES, AbstractActuator, EnergyClass, Quantity, Resistance
-from diffnea.actuators.goal_profile import GoalProfile
-from diffnea.actuators.position_loop import PositionLoop
+from diffnea.actuators.goals.goal_profile import GoalProfile
+from diffnea.actuators.goals.position_loop import PositionLoop
 from diffnea.actuators.servo import Integral
 
 

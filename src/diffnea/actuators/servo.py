@@ -11,8 +11,8 @@ from jaxtyping import Array, ArrayLike, Float
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Role, Stage
 from diffnea.actuators.coefficients import LEAST, per_joint, positive, raw_per_joint
 from diffnea.actuators.drives import Driven, Truths, checked, only
-from diffnea.actuators.goal_profile import GoalProfile
-from diffnea.actuators.position_loop import PositionLoop
+from diffnea.actuators.goals.goal_profile import GoalProfile
+from diffnea.actuators.goals.position_loop import PositionLoop
 
 
 @final

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diffnea import files
-from diffnea.benchmark import cluster, local, lock, records
+from diffnea.benchmark import records
 from diffnea.benchmark.grid import Cell, groups
-from diffnea.benchmark.progress import Progress, silent
 from diffnea.benchmark.records import Record
 from diffnea.benchmark.trial import run as run_cell
+from diffnea.benchmark.workers import cluster, local, lock
+from diffnea.benchmark.workers.progress import Progress, silent
 
 ENGINES = ("local", "ray")
 

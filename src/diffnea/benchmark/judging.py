@@ -16,7 +16,7 @@ from diffnea.benchmark.numbers import INTEGRATORS, RANGES, EnergyNumbers, Observ
 from diffnea.benchmark.real import motors
 from diffnea.identify.judge import windows as identify_windows
 from diffnea.identify.judge.windows import HORIZONS, Prediction, Windows
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import AbstractModel, Model
 from diffnea.recordings import Samples
 from diffnea.robot import Robot

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 from tyro.conf import Positional
 
-from diffnea.cli.commands import COMMANDS, arguments_class
+from diffnea.cli.registry import COMMANDS, arguments_class
 
 # What may stand where the type is only "text".
 _WORDS = {

@@ -11,8 +11,8 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 
 from diffnea import files
-from diffnea.cli.commands import COMMANDS, arguments_class
 from diffnea.cli.completion import SHELLS, script
+from diffnea.cli.registry import COMMANDS, arguments_class
 
 
 def command_class(name: str) -> Any:
@@ -21,7 +21,7 @@ def command_class(name: str) -> Any:
     A command may have `exit_code`, which makes one of its result; without it that is 0. It may have `outcome`, the
     result in one line for `--quiet`; without it that is the summary's first.
     """
-    return getattr(import_module(f"diffnea.cli.{name}"), COMMANDS[name])
+    return getattr(import_module(f"diffnea.cli.commands.{name}"), COMMANDS[name])
 
 
 def dispatch(arguments: list[str]) -> int:

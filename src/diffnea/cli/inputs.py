@@ -19,7 +19,7 @@ from diffnea.identify import Fit, load_fit
 from diffnea.identify.progress import Watch
 from diffnea.models import Model
 from diffnea.recordings import Recording, RecordingError, as_held, load_recordings, public
-from diffnea.recordings.column_map import read_map
+from diffnea.recordings.columns.column_map import read_map
 from diffnea.robot import Robot, pulled, require_single
 from diffnea.text import count
 

@@ -10,11 +10,11 @@ from diffnea import formats
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.options import Options
 from diffnea.identify.precision import double_precision
-from diffnea.identify.problem.goals import are_goals
-from diffnea.identify.problem.tracks import Data, Split, split
+from diffnea.identify.problem.measurements.goals import are_goals
+from diffnea.identify.problem.measurements.tracks import Data, Split, split
 from diffnea.identify.problem.unknowns import Unknowns, unknowns
 from diffnea.identify.servo.plan import planned
-from diffnea.identify.solve.choice import Choice, choose
+from diffnea.identify.solve.regression.choice import Choice, choose
 from diffnea.recordings import as_list
 from diffnea.robot import Robot
 

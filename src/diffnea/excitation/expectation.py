@@ -15,11 +15,11 @@ from diffnea.identify.determine.combinations import Identifiability
 from diffnea.identify.determine.findings import linearised
 from diffnea.identify.options import Options
 from diffnea.identify.precision import double_precision
-from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.linearised import Linearised
-from diffnea.identify.problem.tracks import Track, split
+from diffnea.identify.problem.measurements.equations import equations
+from diffnea.identify.problem.measurements.tracks import Track, split
+from diffnea.identify.problem.measurements.weighting import scales
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
-from diffnea.identify.problem.weighting import scales
 from diffnea.identify.servo.forecast import Planned, planned_forecast, servo_forecast
 from diffnea.recordings import Recording
 from diffnea.robot import Robot

@@ -17,18 +17,18 @@ from diffnea.identify.determine.findings import linearised
 from diffnea.identify.notes import note
 from diffnea.identify.options import Options, SolveOptions
 from diffnea.identify.precision import double_precision
-from diffnea.identify.problem.equations import equations
 from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.measurements.equations import equations
+from diffnea.identify.problem.measurements.rows import Rows
+from diffnea.identify.problem.measurements.tracks import Data, Track, split
+from diffnea.identify.problem.measurements.weighting import scales
 from diffnea.identify.problem.residuals import problem
-from diffnea.identify.problem.rows import Rows
-from diffnea.identify.problem.tracks import Data, Track, split
 from diffnea.identify.problem.unknowns import Unknowns, late, unknowns
-from diffnea.identify.problem.weighting import scales
 from diffnea.identify.servo.forecast import servo_forecast
-from diffnea.identify.solve.choice import Choice
 from diffnea.identify.solve.file_prior import file_prior
 from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.identify.solve.linear_start import linear_start
+from diffnea.identify.solve.regression.choice import Choice
 from diffnea.models import Model
 from diffnea.robot import Robot
 

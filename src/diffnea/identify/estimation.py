@@ -12,20 +12,20 @@ from diffnea.identify.determine.restart import restarted
 from diffnea.identify.friction.prandtl import known as with_ways
 from diffnea.identify.friction.prandtl_fit import slipping
 from diffnea.identify.notes import Note, note
-from diffnea.identify.problem.equations import batch, equations
 from diffnea.identify.problem.least_squares import Problem
 from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.measurements.equations import batch, equations
+from diffnea.identify.problem.measurements.reversals import without_reversals
+from diffnea.identify.problem.measurements.tracks import Split, spread_of
+from diffnea.identify.problem.measurements.weighting import scales
 from diffnea.identify.problem.prior import Prior
-from diffnea.identify.problem.reversals import without_reversals
-from diffnea.identify.problem.tracks import Split, spread_of
 from diffnea.identify.problem.unknowns import Unknowns, late
-from diffnea.identify.problem.weighting import scales
 from diffnea.identify.progress import stage
 from diffnea.identify.request import Request
 from diffnea.identify.servo.whole_motions import fit_servo
 from diffnea.identify.solve import multistart
 from diffnea.identify.solve.file_prior import file_prior
-from diffnea.identify.solve.linear import LINEAR_FRICTION, regress
+from diffnea.identify.solve.regression.linear import LINEAR_FRICTION, regress
 from diffnea.identify.solve.solution import Status
 from diffnea.identify.solve.starts import near, random_starts, settled
 from diffnea.identify.trajectory import chains

@@ -12,12 +12,12 @@ from diffnea.actuators import AbstractActuator
 from diffnea.identify.flight_fit import FlightPlan
 from diffnea.identify.floating.contacts import Foot
 from diffnea.identify.floating_fit import FloatingPlan
-from diffnea.identify.floating_payload import fit_floating_payload
 from diffnea.identify.options import Options
-from diffnea.identify.payload_fit import fit_payload
+from diffnea.identify.payloads.arm import fit_payload
+from diffnea.identify.payloads.floating import fit_floating_payload
 from diffnea.identify.pipeline import Plan
 from diffnea.identify.precision import double_precision, is_double
-from diffnea.identify.problem.tracks import Data
+from diffnea.identify.problem.measurements.tracks import Data
 from diffnea.identify.progress import Watch, watched
 from diffnea.identify.request import Request
 from diffnea.identify.result import Fit

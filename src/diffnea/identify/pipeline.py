@@ -13,19 +13,19 @@ from diffnea.identify.determine.findings import knowledge
 from diffnea.identify.estimation import Estimator, Outcome
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
-from diffnea.identify.judge.hints import hints
+from diffnea.identify.judge.mistakes.hints import hints
 from diffnea.identify.judge.verdict import ACCEPTED, Verdict, another_robot, judge
 from diffnea.identify.notes import Note, note
-from diffnea.identify.problem.goals import are_goals
+from diffnea.identify.problem.measurements.goals import are_goals
+from diffnea.identify.problem.measurements.preparation_notes import about_data, still_joints
+from diffnea.identify.problem.measurements.tracks import Split, at_instants, spread_of
 from diffnea.identify.problem.open_scale import refuse_open_scale
-from diffnea.identify.problem.preparation_notes import about_data, still_joints
-from diffnea.identify.problem.tracks import Split, at_instants, spread_of
 from diffnea.identify.problem.unknowns import LEARN, Unknowns, unknowns
 from diffnea.identify.progress import stage
 from diffnea.identify.request import ROWS_A_NUMBER, Request
 from diffnea.identify.result import Fit
 from diffnea.identify.servo.plan import planned
-from diffnea.identify.solve.choice import Choice, choose
+from diffnea.identify.solve.regression.choice import Choice, choose
 from diffnea.identify.solve.solution import Status
 from diffnea.models import AbstractModel, FeedForward
 from diffnea.robot import Robot

@@ -9,7 +9,7 @@ from diffnea.actuators import AbstractActuator
 from diffnea.files import Json
 from diffnea.identify.floating.contacts import Foot
 from diffnea.identify.options import Options
-from diffnea.identify.problem.tracks import Data, Split, split
+from diffnea.identify.problem.measurements.tracks import Data, Split, split
 from diffnea.identify.progress import stage
 from diffnea.models import FeedForward
 from diffnea.recordings import as_list

@@ -20,9 +20,10 @@ from urllib.parse import quote
 import numpy as np
 
 from diffnea import files
-from diffnea.recordings import pickled_arrays, public
+from diffnea.recordings import public
+from diffnea.recordings.columns.table import readable
+from diffnea.recordings.readers import pickled_arrays
 from diffnea.recordings.recording import RecordingError
-from diffnea.recordings.table import readable
 
 ORIGIN = "https://raw.githubusercontent.com"
 

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from diffnea import files
-from diffnea.recordings import array_files, bam_logs, csv_file, lerobot, parquet_files, ros_bags, sage_logs, torch_files
-from diffnea.recordings.base_columns import base_columns, base_motion
-from diffnea.recordings.column_map import read_map
-from diffnea.recordings.columns import Layout, by_names, lay_out
-from diffnea.recordings.goal_times import held_at
+from diffnea.recordings.columns.base_columns import base_columns, base_motion
+from diffnea.recordings.columns.column_map import read_map
+from diffnea.recordings.columns.signals import Layout, by_names, lay_out
+from diffnea.recordings.columns.table import Table, regular
 from diffnea.recordings.measured_input import as_held
+from diffnea.recordings.readers import array_files, bam_logs, csv_file, lerobot, parquet_files, sage_logs, torch_files
 from diffnea.recordings.recording import SIGNALS, Recording, RecordingError
-from diffnea.recordings.table import Table, regular
+from diffnea.recordings.ros import ros_bags
+from diffnea.recordings.signal.goal_times import held_at
 from diffnea.robot import Robot
 from diffnea.text import one_line
 

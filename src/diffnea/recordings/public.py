@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from diffnea.recordings.columns.table import readable
 from diffnea.recordings.loading import load_recording
 from diffnea.recordings.recording import Recording, RecordingError, concatenate
-from diffnea.recordings.table import readable
 
 Groups = dict[str, list[Recording]]
 

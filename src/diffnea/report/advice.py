@@ -7,11 +7,11 @@ from jaxtyping import Float
 
 from diffnea.identify import Fit
 from diffnea.identify.notes import OTHER_RECORDINGS
-from diffnea.identify.problem.weighting import scales
+from diffnea.identify.problem.measurements.weighting import scales
 from diffnea.models import Model
 from diffnea.report import residuals
 from diffnea.report.evidence import Evidence
-from diffnea.report.fit_figures import Joints
+from diffnea.report.figures.fit_figures import Joints
 from diffnea.text import count, listed, number
 
 # A pattern is worth words when it explains this share of what is left, and what is left this share of the signal.

@@ -21,7 +21,7 @@ from diffnea.identify.judge.windows import (
     windows,
     without_delay,
 )
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import Model, inverse
 
 # Windows are ordered by their error at this horizon, or at the longest below it.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from diffnea import files
-from diffnea.report import charts
+from diffnea.report.figures import charts
 from diffnea.report.html import standalone
 
 Curve = tuple[Any, Any]  # x and y, whatever makes arrays

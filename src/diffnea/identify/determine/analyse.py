@@ -5,18 +5,18 @@ from dataclasses import replace
 import jax.numpy as jnp
 import numpy as np
 
-from diffnea.identify.determine.base_parameters import Echelon, echelon, unscaled
 from diffnea.identify.determine.combinations import Estimate, Identifiability
-from diffnea.identify.determine.coordinates import Coordinates, physical_coordinates, plain_coordinates
-from diffnea.identify.determine.covariance import DEFAULT_DETERMINE, Noise, noise, roughened, uncertainty
-from diffnea.identify.determine.friction_jumps import without_friction_jumps
-from diffnea.identify.determine.friction_profile import profiles_of
-from diffnea.identify.determine.input_timing import timing
 from diffnea.identify.determine.quantities import Parts, quantities
-from diffnea.identify.determine.ratios import divided, fixed_scale, reference_force
-from diffnea.identify.determine.regressor_noise import bias
-from diffnea.identify.determine.structure import structural_jacobian
-from diffnea.identify.determine.view import View
+from diffnea.identify.determine.structure.base_parameters import Echelon, echelon, unscaled
+from diffnea.identify.determine.structure.coordinates import Coordinates, physical_coordinates, plain_coordinates
+from diffnea.identify.determine.structure.ratios import divided, fixed_scale, reference_force
+from diffnea.identify.determine.structure.slopes import structural_jacobian
+from diffnea.identify.determine.structure.view import View
+from diffnea.identify.determine.uncertainty.covariance import DEFAULT_DETERMINE, Noise, noise, roughened, uncertainty
+from diffnea.identify.determine.uncertainty.friction_jumps import without_friction_jumps
+from diffnea.identify.determine.uncertainty.friction_profile import profiles_of
+from diffnea.identify.determine.uncertainty.input_timing import timing
+from diffnea.identify.determine.uncertainty.regressor_noise import bias
 from diffnea.identify.options import DetermineOptions
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea.files import Json
-from diffnea.identify.determine.coordinates import value_and_slopes
-from diffnea.identify.determine.covariance import Uncertainty
-from diffnea.identify.determine.friction_curves import FrictionProfile
+from diffnea.identify.determine.structure.coordinates import value_and_slopes
+from diffnea.identify.determine.uncertainty.covariance import Uncertainty
+from diffnea.identify.determine.uncertainty.friction_curves import FrictionProfile
 from diffnea.identify.notes import Note
 from diffnea.models import Model
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool
 
-from diffnea.identify.determine.base_parameters import Echelon
-from diffnea.identify.determine.coordinates import Coordinate
-from diffnea.identify.determine.formulas import NAMED, listed, pronoun
+from diffnea.identify.determine.structure.base_parameters import Echelon
+from diffnea.identify.determine.structure.coordinates import Coordinate
+from diffnea.identify.determine.structure.formulas import NAMED, listed, pronoun
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.linearised import Motion
 

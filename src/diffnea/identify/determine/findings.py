@@ -15,8 +15,8 @@ from diffnea.identify.notes import Note, note
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.friction_places import curve_places
 from diffnea.identify.problem.linearised import Linearised, Motion
+from diffnea.identify.problem.measurements.rows import Rows
 from diffnea.identify.problem.residuals import Form, linear_rows
-from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.torque_effect import TorqueEffect
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.models import AbstractModel, Model

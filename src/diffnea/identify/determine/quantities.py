@@ -7,17 +7,22 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diffnea.actuators.base import Role
-from diffnea.identify.determine.base_parameters import Echelon
 from diffnea.identify.determine.combinations import LEAK, Combination, Estimate, Interval
-from diffnea.identify.determine.coordinates import Coordinate, Coordinates, actuator_coordinates, actuator_vector
-from diffnea.identify.determine.covariance import NORMAL_QUANTILE
 from diffnea.identify.determine.data_notes import data_notes
-from diffnea.identify.determine.formulas import formula, listed
-from diffnea.identify.determine.friction_curves import FrictionProfile
-from diffnea.identify.determine.observables import Observable, observables, readable
-from diffnea.identify.determine.ratios import divided_observable
-from diffnea.identify.determine.structural_notes import structural_notes
-from diffnea.identify.determine.view import View
+from diffnea.identify.determine.structure.base_parameters import Echelon
+from diffnea.identify.determine.structure.coordinates import (
+    Coordinate,
+    Coordinates,
+    actuator_coordinates,
+    actuator_vector,
+)
+from diffnea.identify.determine.structure.formulas import formula, listed
+from diffnea.identify.determine.structure.observables import Observable, observables, readable
+from diffnea.identify.determine.structure.ratios import divided_observable
+from diffnea.identify.determine.structure.structural_notes import structural_notes
+from diffnea.identify.determine.structure.view import View
+from diffnea.identify.determine.uncertainty.covariance import NORMAL_QUANTILE
+from diffnea.identify.determine.uncertainty.friction_curves import FrictionProfile
 from diffnea.identify.determine.zero_positions import zero_positions
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.linearised import Linearised

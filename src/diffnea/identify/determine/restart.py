@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from diffnea.actuators.base import Role
 from diffnea.actuators.coefficients import raw_of
 from diffnea.identify.determine.findings import linearised
-from diffnea.identify.determine.friction_profile import profiles_of
+from diffnea.identify.determine.uncertainty.friction_profile import profiles_of
 from diffnea.identify.problem.friction_places import curve_places
 from diffnea.identify.problem.least_squares import Problem
+from diffnea.identify.problem.measurements.rows import Rows
 from diffnea.identify.problem.residuals import problem
-from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.levenberg_marquardt import minimise
 

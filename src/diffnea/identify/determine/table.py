@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from diffnea import parameters
 from diffnea.files import Json
 from diffnea.identify.determine.combinations import Identifiability, Interval
-from diffnea.identify.determine.coordinates import value_and_slopes
+from diffnea.identify.determine.structure.coordinates import value_and_slopes
 from diffnea.models import AbstractModel, Model
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from diffnea.identify.determine.coordinates import Coordinates
-from diffnea.identify.determine.observables import Observable
+from diffnea.identify.determine.structure.coordinates import Coordinates
+from diffnea.identify.determine.structure.observables import Observable
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model
 from diffnea.robot import Robot

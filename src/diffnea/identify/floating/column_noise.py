@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from diffnea.identify.floating.linear_rows import LinearRows, rows_of
 from diffnea.identify.floating.stretches import Stretch
-from diffnea.recordings.smoothing import low_pass_gain
+from diffnea.recordings.signal.smoothing import low_pass_gain
 
 PAIRS = 2
 # Of what a direction of the columns shows at most this share is noise: beyond, nothing is known of it anyway.

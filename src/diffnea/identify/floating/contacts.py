@@ -20,7 +20,7 @@ from diffnea.frames import jacobian
 from diffnea.identify.floating.motion_columns import Beside, skew, states
 from diffnea.identify.floating.stretches import Stretch
 from diffnea.recordings import RecordingError
-from diffnea.recordings.smoothing import low_pass_gain
+from diffnea.recordings.signal.smoothing import low_pass_gain
 from diffnea.robot import Robot
 
 # Smoothing spreads a foot's first touch over about so many periods of its corner; there it counts as touching.

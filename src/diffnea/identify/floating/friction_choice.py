@@ -19,7 +19,7 @@ from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.parameter import places
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.solve.file_prior import file_prior
-from diffnea.identify.solve.regression import FOLDS
+from diffnea.identify.solve.regression.blocks import FOLDS
 from diffnea.robot import Robot
 
 # Actuators that are linear in their coefficients, by what is compared: simplest first.

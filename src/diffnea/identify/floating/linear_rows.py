@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from diffnea.identify.floating.stretches import Stretch, bandwidth_of
-from diffnea.identify.problem.rows import taps_of
+from diffnea.identify.problem.measurements.rows import taps_of
 
 # States smoothed to so many radians a sample need no more samples (`problem.tracks`).
 RADIANS_A_SAMPLE = 0.5 * np.pi

@@ -14,9 +14,9 @@ from jaxtyping import Float
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ProblemOptions
 from diffnea.recordings import BaseMotion, Recording, RecordingError, Samples, as_list, regular, smooth
-from diffnea.recordings.differentiate import joint_by_joint
-from diffnea.recordings.smoothing import noise_level
-from diffnea.recordings.terms import Terms, terms
+from diffnea.recordings.signal.differentiate import joint_by_joint
+from diffnea.recordings.signal.smoothing import noise_level
+from diffnea.recordings.signal.terms import Terms, terms
 from diffnea.robot import Robot
 
 _STRETCH_SIGNALS = ("q", "qd", "qdd", "u", "proper", "rates", "turning", "up", "contacts", "pose")

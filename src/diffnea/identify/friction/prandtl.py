@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diffnea.actuators import AbstractActuator
-from diffnea.identify.problem.tracks import Track, position_noise
+from diffnea.identify.problem.measurements.tracks import Track, position_noise
 
 # To and fro by no more than this many standard deviations of what positions are read with is noise, and no motion: they
 # are smoothed, and noise is less than half of what it was.

@@ -14,9 +14,9 @@ from jaxtyping import Float
 
 from diffnea.batches import regressor
 from diffnea.identify.friction.prandtl import Slip, coordinates, known
-from diffnea.identify.problem.equations import equations
-from diffnea.identify.problem.rows import Batch, Rows, through
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.equations import equations
+from diffnea.identify.problem.measurements.rows import Batch, Rows, through
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import Model
 
 # In radians; joints that slide give by a tenth of it in metres. The first is taken where the data do not tell.

@@ -25,7 +25,7 @@ from diffnea.identify.judge.score import NOTHING, Score, of_predictions, with_ba
 from diffnea.identify.judge.torque_rows import TorqueRows, torque_rows
 from diffnea.identify.judge.windows import windows
 from diffnea.identify.options import JudgeOptions
-from diffnea.identify.problem.tracks import Split, Track
+from diffnea.identify.problem.measurements.tracks import Split, Track
 from diffnea.models import AbstractModel, Model
 
 Basis = Literal["torques", "roll-outs", "accelerations"]

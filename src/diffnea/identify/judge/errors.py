@@ -19,7 +19,7 @@ from diffnea.identify.judge.windows import (
     standing,
 )
 from diffnea.identify.options import JudgeOptions
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import AbstractModel
 
 

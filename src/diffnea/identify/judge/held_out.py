@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.files import Json
-from diffnea.identify.problem.tracks import Split, Track
+from diffnea.identify.problem.measurements.tracks import Split, Track
 from diffnea.models import AbstractModel
 
 # So many numbers of each signal are kept, and so many stretches: enough to look at, and a small file. Rather fewer

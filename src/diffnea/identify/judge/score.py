@@ -18,7 +18,7 @@ from diffnea.identify.judge.windows import (
     predicted,
     standing,
 )
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import AbstractModel, Model
 
 # An error of this share of a joint's spread is that of a good prediction.

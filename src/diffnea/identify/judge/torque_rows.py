@@ -9,10 +9,10 @@ from jaxtyping import Float, Int
 
 from diffnea.batches import gravity_torque, mass_matrix
 from diffnea.identify.judge.windows import without_delay
-from diffnea.identify.problem.equations import equations
-from diffnea.identify.problem.rows import Rows, through
+from diffnea.identify.problem.measurements.equations import equations
+from diffnea.identify.problem.measurements.rows import Rows, through
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.torque_balance import torques
-from diffnea.identify.problem.tracks import Track
 from diffnea.models import Model
 from diffnea.simulate.delay import Late, weights
 

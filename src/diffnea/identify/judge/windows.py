@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from diffnea.actuators import Combined, Delay, Ideal, Profile, combine
-from diffnea.identify.problem.tracks import SAME_RATE, Track
+from diffnea.identify.problem.measurements.tracks import SAME_RATE, Track
 from diffnea.models import AbstractModel, Model
 from diffnea.simulate import rollout
 from diffnea.simulate.delay import Late

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from diffnea.actuators.base import Role
-from diffnea.identify.problem.rows import Rows
+from diffnea.identify.problem.measurements.rows import Rows
 from diffnea.identify.problem.torque_effect import TorqueEffect
 from diffnea.models import Model
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PyTree
 
 from diffnea import kernels, parameters
 from diffnea.identify.problem.least_squares import Normal, Problem
-from diffnea.identify.problem.rows import Batch, LowPass, Rows, plain, through
+from diffnea.identify.problem.measurements.rows import Batch, LowPass, Rows, plain, through
 from diffnea.identify.problem.unknowns import Unknowns, model_of
 from diffnea.kernels.rules.tracer import MOST_RESULTS
 from diffnea.models import AbstractModel, Model, acceleration, inverse

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from diffnea.batches import mass_matrix
-from diffnea.identify.problem.rows import Rows
+from diffnea.identify.problem.measurements.rows import Rows
 from diffnea.models import Model
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.actuators import AbstractActuator, Combined, Delay
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.servo.lanes import Lanes, Predictor, lanes
 from diffnea.models import Model
 

@@ -10,13 +10,13 @@ from jaxtyping import Float
 from diffnea.identify.notes import Note
 from diffnea.identify.options import ServoOptions
 from diffnea.identify.problem.linearised import Linearised
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.servo.lanes import lanes
 from diffnea.identify.servo.loop_unknowns import Freedom, freedom
-from diffnea.identify.servo.objective import Objective
-from diffnea.identify.servo.rough import posed, roughly
-from diffnea.identify.servo.search import Searched
+from diffnea.identify.servo.search.descent import Searched
+from diffnea.identify.servo.search.objective import Objective
+from diffnea.identify.servo.search.rough import posed, roughly
 from diffnea.identify.servo.servo_parts import some_motions
 from diffnea.identify.servo.whole_motions import known_together, linearised_motions, own_unknowns
 from diffnea.models import Model

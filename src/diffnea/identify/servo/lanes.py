@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from diffnea import batches
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.simulate.delay import arrivals, delayed, led
 from diffnea.simulate.memory import at_rest
 from diffnea.simulate.safe import safe_step

@@ -7,14 +7,14 @@ import numpy as np
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ServoOptions
-from diffnea.identify.problem.goals import followed
-from diffnea.identify.problem.tracks import Split
+from diffnea.identify.problem.measurements.goals import followed
+from diffnea.identify.problem.measurements.tracks import Split
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import stage
-from diffnea.identify.servo.regression_starts import usual_gain
-from diffnea.identify.servo.rough import coasting
+from diffnea.identify.servo.search.regression_starts import usual_gain
+from diffnea.identify.servo.search.rough import coasting
 from diffnea.identify.servo.servo_parts import choose_servo
-from diffnea.identify.solve.choice import Choice
+from diffnea.identify.solve.regression.choice import Choice
 from diffnea.robot import Robot
 
 # What is learned by default where rotors show, or the file has none.

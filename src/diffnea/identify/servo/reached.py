@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from diffnea.actuators import GoalProfile
 from diffnea.identify.notes import Note, note
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import Model
 from diffnea.simulate.delay import profiled
 

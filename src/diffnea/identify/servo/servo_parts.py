@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from diffnea.identify.options import ServoOptions
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.servo.lanes import lanes
-from diffnea.identify.servo.objective import Objective
-from diffnea.identify.servo.rough import posed, roughly
+from diffnea.identify.servo.search.objective import Objective
+from diffnea.identify.servo.search.rough import posed, roughly
 
 # What servos have at least, and what some have besides: goals of another zero, loops that follow the goal's velocity,
 # motors that drive two joints together.

@@ -14,10 +14,10 @@ from jaxtyping import Float
 from diffnea import batches
 from diffnea.contact import Table
 from diffnea.formats import flange
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.servo.lanes import Lanes
 from diffnea.identify.servo.loop_unknowns import Freedom
-from diffnea.identify.servo.objective import Objective
+from diffnea.identify.servo.search.objective import Objective
 from diffnea.robot import Robot
 
 # Heights that are tried: as many shares of the motion have the tip below them.

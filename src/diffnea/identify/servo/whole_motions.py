@@ -12,20 +12,20 @@ from diffnea import batches, parameters
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ServoOptions
 from diffnea.identify.problem.linearised import Linearised, Motion
+from diffnea.identify.problem.measurements.tracks import Split, Track
 from diffnea.identify.problem.parameter import of_actuator, of_robot
-from diffnea.identify.problem.tracks import Split, Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
 from diffnea.identify.servo import table_contact
 from diffnea.identify.servo.finer import finer_errors
-from diffnea.identify.servo.jumps import search_with_jumps
 from diffnea.identify.servo.lanes import THIN, Lanes, lanes
 from diffnea.identify.servo.loop_unknowns import Freedom
-from diffnea.identify.servo.objective import Objective
 from diffnea.identify.servo.reached import unreached
-from diffnea.identify.servo.release import released
-from diffnea.identify.servo.rough import posed, roughly
-from diffnea.identify.servo.search import Searched
+from diffnea.identify.servo.search.descent import Searched
+from diffnea.identify.servo.search.jumps import search_with_jumps
+from diffnea.identify.servo.search.objective import Objective
+from diffnea.identify.servo.search.release import released
+from diffnea.identify.servo.search.rough import posed, roughly
 from diffnea.models import Model
 
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from diffnea.identify.problem.measurements.rows import Batch
 from diffnea.identify.problem.residuals import Form, over_samples, residual_kernel
-from diffnea.identify.problem.rows import Batch
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.solution import Solution, status_of
 from diffnea.models import FeedForward

@@ -21,10 +21,10 @@ from jaxtyping import Float, PyTree
 
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.least_squares import Problem
-from diffnea.identify.problem.noise import correlation_time
+from diffnea.identify.problem.measurements.noise import correlation_time
+from diffnea.identify.problem.measurements.rows import Rows
 from diffnea.identify.problem.prior import METRIC, Prior
 from diffnea.identify.problem.residuals import problem, residuals
-from diffnea.identify.problem.rows import Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.progress import tell
 from diffnea.identify.solve.levenberg_marquardt import FLOOR, HEAT_ITERATIONS, minimise

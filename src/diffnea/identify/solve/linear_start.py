@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 
 from diffnea.identify.problem.least_squares import Normal, Problem
 from diffnea.identify.problem.prior import Prior
-from diffnea.identify.solve.bounded import bounded_minimum
+from diffnea.identify.solve.regression.bounded import bounded_minimum
 
 # Solves at most, each from where the last ended: bodies far from the file's are no straight line; passes over noise and
 # estimate in each; the share of itself that a coefficient keeps at least, since a start needs a slope.

@@ -8,9 +8,9 @@ from jaxtyping import Float
 
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.least_squares import Problem
+from diffnea.identify.problem.measurements.rows import Batch, Rows
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.residuals import problem, residuals
-from diffnea.identify.problem.rows import Batch, Rows
 from diffnea.identify.solve import adam as gradient
 from diffnea.identify.solve.evidence import Compared, Posterior, best_of, weigh
 from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction

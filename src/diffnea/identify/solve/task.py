@@ -7,8 +7,8 @@ from jaxtyping import Float
 
 from diffnea.identify.notes import Note
 from diffnea.identify.options import SolveOptions
+from diffnea.identify.problem.measurements.rows import Batch, Rows
 from diffnea.identify.problem.prior import Prior
-from diffnea.identify.problem.rows import Batch, Rows
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.evidence import Posterior
 

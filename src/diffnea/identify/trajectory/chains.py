@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.linearised import Linearised
-from diffnea.identify.problem.tracks import Split
+from diffnea.identify.problem.measurements.tracks import Split
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.friction_starts import with_other_friction
 from diffnea.identify.solve.multistart import Found

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import TrajectoryOptions
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.trajectory.segments import WINDOWS_TOGETHER
 from diffnea.identify.trajectory.shooting import Shooting, shots

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify.judge.windows import DIVERGED, HORIZONS, Windows, predict, samples, window_errors, windows
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
 
 

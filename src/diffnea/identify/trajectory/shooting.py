@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea.identify.problem.least_squares import Eliminated, Normal, Points, Problem
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.residuals import Form
-from diffnea.identify.problem.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns, late
 from diffnea.identify.trajectory.segments import CLIP_FROM, Group, courses, groups, rows
 

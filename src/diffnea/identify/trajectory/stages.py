@@ -11,7 +11,7 @@ from diffnea.identify.judge.windows import samples
 from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.least_squares import Quadratic
 from diffnea.identify.problem.linearised import Linearised
-from diffnea.identify.problem.tracks import Track
+from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import Unknowns
 from diffnea.identify.solve.levenberg_marquardt import minimise
 from diffnea.identify.solve.starts import spread as moderate_changes

@@ -1,7 +1,7 @@
 """The function JAX calls to launch kernels on a GPU, as LLVM assembly, so that no Python runs in a call.
 
 It reads the buffers' shapes and launches on JAX's stream. What it has in common with the CPU's is taken from
-`runtime_call.ll`; `ffi_frame` expands its shorthands.
+`runtime/call.ll`; `ffi_frame` expands its shorthands.
 """
 
 import re
@@ -16,7 +16,7 @@ import jax
 from diffnea.kernels.ir.layout import Array
 from diffnea.kernels.jax import ffi_frame
 
-# Of XLA's interface, and of `runtime_call.ll`
+# Of XLA's interface, and of `runtime/call.ll`
 NEEDED = {
     "stream_get": "XLA_FFI_Stream_Get",
     "allocate": "XLA_FFI_DeviceMemory_Allocate",
@@ -88,7 +88,7 @@ def handler(launch: Launch, bits: int) -> str:
 
 def _common() -> str:
     """Structs and functions that calls on the CPU have, too."""
-    text = files("diffnea.kernels.jax").joinpath("runtime_call.ll").read_text()
+    text = files("diffnea.kernels.jax").joinpath("runtime/call.ll").read_text()
     structs = re.findall(rf"^struct (?:{'|'.join(STRUCTS)}) .*$", text, re.M)
     functions = re.findall(rf"^define internal \S+ @(?:{'|'.join(FUNCTIONS)})\(.*?^}}$", text, re.M | re.S)
     assert len(structs) == len(STRUCTS) and len(functions) == len(FUNCTIONS)

@@ -1,4 +1,4 @@
-"""The typed foreign-function interface of XLA, as LLVM assembly: `runtime_*.ll` for one element type.
+"""The typed foreign-function interface of XLA, as LLVM assembly: `runtime/*.ll` for one element type.
 
 Offsets in structs follow from their declarations there, which are those of XLA's `c_api.h`; the interface's version and
 the order of its functions are read from the copy of that file that JAX brings along.
@@ -13,7 +13,7 @@ from string import Template
 
 import jax
 
-PARTS = ("runtime_call.ll", "runtime_pages.ll", "runtime_threads.ll", "runtime_piece.ll")
+PARTS = ("call.ll", "pages.ll", "threads.ll", "piece.ll")
 # From so many bytes on a result is asked to be on large pages, as numpy does; Linux alone can be asked.
 LARGE = 2**22 if sys.platform == "linux" else 2**62
 MAJOR = 0  # the version of the interface whose structs are declared there
@@ -48,7 +48,7 @@ def interface() -> dict[str, int]:
 @cache
 def _parts(bits: int) -> tuple[str, dict[str, object]]:
     """The text that runs kernels of one element type, and what is to be filled in."""
-    text = "\n".join(Path(__file__).with_name(part).read_text() for part in PARTS)
+    text = "\n".join((Path(__file__).with_name("runtime") / part).read_text() for part in PARTS)
     values = {**interface(), **ELEMENTS[bits], "bits": bits, "large": LARGE}
     digest = hashlib.sha256((text + repr(values)).encode()).hexdigest()[:16]
     return text, {**values, "run": f"diffnea_run_{digest}_f{bits}"}

@@ -109,7 +109,7 @@ def _choice(code: Code, condition: int, flag: int) -> list[str]:
 
 
 def _table(plan: Plan, shared: int, bits: int, lanes: int) -> list[str]:
-    """A `Kernel` and its `Array`s, as `runtime_call.ll` declares them."""
+    """A `Kernel` and its `Array`s, as `runtime/call.ll` declares them."""
     arrays = [*plan.arguments, *plan.outputs]
     summed = sum(array.size for array in plan.outputs if not array.has_samples)
     sizes = [8 * len(arrays), 8 * len(arrays)]  # pointers to arrays, pointers to copies, then numbers

@@ -1,0 +1,1 @@
+"""Commands: each module one, as a class with `run` and `summary`."""

@@ -1,0 +1,1 @@
+"""Results of commands as lines for a person."""

@@ -1,0 +1,1 @@
+"""Structure: what recordings of a robot can determine at all, whatever their noise."""

@@ -1,0 +1,1 @@
+"""Uncertainty: covariance from correlated residuals, profiles of friction, noise in regressors."""

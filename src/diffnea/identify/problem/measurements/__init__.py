@@ -1,0 +1,1 @@
+"""Measurements: recordings as tracks, and the rows of them that least squares sees."""

@@ -1,0 +1,1 @@
+"""Readers: files of logs as tables of named columns; one module a format."""

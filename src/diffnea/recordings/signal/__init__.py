@@ -1,0 +1,1 @@
+"""Signals over time: sampling clocks, smoothing, derivatives, delays."""

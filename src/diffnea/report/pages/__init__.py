@@ -1,0 +1,1 @@
+"""Pages: each module one HTML file that needs nothing else."""
