@@ -5,6 +5,7 @@ import pytest
 from robots import random_robot, random_tree
 
 import diffnea as dn
+from diffnea.identify.judge.score import NOTHING, Score, not_predicted
 from diffnea.identify.notes import note
 from diffnea.identify.options import JudgeOptions, Options
 from diffnea.identify.problem.measurements.preparation_notes import about_data
@@ -64,6 +65,15 @@ def test_a_joint_that_bends_in_several_recordings_is_named_once_where_it_is_most
     parts = Split((), (), (), (), (note("data", "A", said="resampled"), *several), "the last")
     assert [(each.subject, each.values["times"]) for each in parts.limits] == [("wrist", 12.0), ("elbow", 40.0)]
     assert [each.code for each in about_data(random_robot(random_tree(0, 1), 0), parts)] == ["data", "kept-back"]
+
+
+@pytest.mark.parametrize(("error", "said"), [(5e-4, ()), (5e-3, ("elbow",))])
+def test_motion_that_the_model_predicts_is_no_bending(error, said):
+    """A joint that sticks and slips under its servo: 2 mrad that smoothing takes away, and the model has them."""
+    quick = note("vibration", "elbow", low=2.1, high=7.9, times=15.0, size=2e-3)
+    found = Score(None, (), (0.1, 0.5), (0.1, 0.1), ((1e-3, 1.1 * error), (1e-3, error)), None, 0, 8)
+    assert tuple(each.subject for each in not_predicted((quick,), found, ("waist", "elbow"))) == said
+    assert not_predicted((quick,), NOTHING, ("waist", "elbow")) == (quick,)
 
 
 def test_the_verdict_begins_with_what_a_joint_that_bends_is_not_good_for():

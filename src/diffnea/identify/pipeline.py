@@ -14,6 +14,7 @@ from diffnea.identify.estimation import Estimator, Outcome
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.mistakes.hints import hints
+from diffnea.identify.judge.score import not_predicted
 from diffnea.identify.judge.verdict import ACCEPTED, Verdict, another_robot, judge
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.measurements.goals import are_goals
@@ -161,7 +162,8 @@ class Plan:
             notes = (*stopped, *still_joints(parts, asked.joint_names))
             strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
             strange, options = (*strange, *self._unexcited()), asked.options.judge
-            verdict = judge(metrics, judged, asked.joint_names, problems, notes, strange, options, parts.limits)
+            limits = not_predicted(parts.limits, metrics.fit, asked.joint_names)
+            verdict = judge(metrics, judged, asked.joint_names, problems, notes, strange, options, limits)
             if verdict != ACCEPTED and isinstance(asked.given, Robot) and options.hint_below > 0:
                 verdict = verdict.also(hints(asked.given, parts.fitted, outcome.model, options))
         return Fit(

@@ -221,7 +221,7 @@ def _restless(joints: Sequence[JointSmoothing]) -> list[Note]:
     loud = [each for each in joints if each.noise > ROUNDING and times(each) > RESTLESS]
     worst = {each.joint: each for each in sorted(loud, key=times)}
     return [
-        note(VIBRATION, name, low=each.bandwidth, high=each.white_from, times=times(each))
+        note(VIBRATION, name, low=each.bandwidth, high=each.white_from, times=times(each), size=each.noise)
         for name, each in worst.items()
     ]
 
