@@ -103,6 +103,21 @@ def test_what_loops_do_not_tell_is_said(fit):
     assert "servo-table" not in codes
 
 
+def test_servos_of_joints_without_gravity_are_known_as_ratios(tmp_path):
+    """Joint a turns about the vertical: nothing but the file's inertia would tell kp, so no interval of it is given."""
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM.replace('name="a" axis="0 1 0"', 'name="a" axis="0 0 1"'))
+    robot = dn.load_robot(path)
+    logs = [recording(truth(robot), goals(seed), f"motion {seed}") for seed in range(3)]
+    fit = dn.fit(robot, logs, actuator="servo+coulomb+load+delay", options=FEW)
+    known = {each.formula: each for each in fit.identifiable}
+    assert "servo stiffness kp(b)" in known and "servo stiffness kp(a)" not in known
+    assert ("unknown-servo-scale", "a") in {(each.code, each.subject) for each in fit.unknown}
+    lag = known["servo damping kd / servo stiffness kp(a)"]
+    assert lag.unit == "N·m·s/rad / (N·m/rad)" and lag.lower < TRUE["kd"][0] / TRUE["kp"][0] < lag.upper
+    assert lag.of(fit.model) == pytest.approx(lag.value)
+
+
 def test_it_is_saved_and_read(fit, tmp_path):
     fit.save(tmp_path / "out")
     again = dn.load_fit(tmp_path / "out")

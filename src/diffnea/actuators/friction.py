@@ -72,7 +72,7 @@ class Coulomb(AbstractActuator):
         return Resistance(self.coulomb, jnp.zeros_like(qd))
 
     def physical(self) -> list[Quantity]:
-        return [Quantity("Coulomb friction", "N·m", self.coulomb)]
+        return [Quantity("Coulomb friction", "N·m", self.coulomb, Role.FORCE, positive=True)]
 
 
 @final

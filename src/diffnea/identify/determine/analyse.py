@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea.identify.determine.combinations import Estimate, Identifiability
-from diffnea.identify.determine.quantities import Parts, quantities
+from diffnea.identify.determine.parts import Parts
+from diffnea.identify.determine.quantities import quantities
 from diffnea.identify.determine.structure.base_parameters import Echelon, echelon, unscaled
 from diffnea.identify.determine.structure.coordinates import Coordinates, physical_coordinates, plain_coordinates
 from diffnea.identify.determine.structure.ratios import divided, fixed_scale, reference_force

@@ -95,6 +95,8 @@ class Estimate:
         lower, upper = min(centre - half, value), max(centre + half, value)
         # What cannot be negative has an interval that ends at zero: as honest, since the truth is not beyond it.
         lower = max(lower, 0.0) if positive and value >= 0 else lower
+        # An estimate that has ended at zero: what noise has done to it is not linear there, and zero is not excluded.
+        lower = 0.0 if positive and 0 <= value <= half else lower
         return Interval(value, std, lower, upper, leak <= max(LEAK * size, self.leak * std))
 
     @property

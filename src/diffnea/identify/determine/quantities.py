@@ -1,91 +1,34 @@
 """Quantities with intervals: first what an engineer reads, then base parameters; and the reasons for the rest."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
-from diffnea.actuators.base import Role
-from diffnea.identify.determine.combinations import LEAK, Combination, Estimate, Interval
+from diffnea.identify.determine.combinations import LEAK, Combination, Estimate
 from diffnea.identify.determine.data_notes import data_notes
-from diffnea.identify.determine.structure.base_parameters import Echelon
+from diffnea.identify.determine.friction_rows import friction_rows
+from diffnea.identify.determine.parts import Parts, with_interval
+from diffnea.identify.determine.servo_ratios import scaled_by_kp, servo_ratios
 from diffnea.identify.determine.structure.coordinates import (
     Coordinate,
     Coordinates,
-    actuator_coordinates,
-    actuator_vector,
 )
 from diffnea.identify.determine.structure.formulas import formula, listed
 from diffnea.identify.determine.structure.observables import Observable, observables, readable
-from diffnea.identify.determine.structure.ratios import divided_observable
 from diffnea.identify.determine.structure.structural_notes import structural_notes
-from diffnea.identify.determine.structure.view import View
-from diffnea.identify.determine.uncertainty.covariance import NORMAL_QUANTILE
-from diffnea.identify.determine.uncertainty.friction_curves import FrictionProfile
 from diffnea.identify.determine.zero_positions import zero_positions
 from diffnea.identify.notes import Note, note
-from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model
 
 # A quantity adds to those chosen if it leaves their span by this angle, in units of the noise.
 _NEW = 1e-2
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A problem, what its data determine, and what had no effect on them."""
-
-    problem: Linearised
-    view: View
-    model: Model
-    estimate: Estimate
-    data: Echelon
-    silent: Bool[np.ndarray, " r"]
-    friction: tuple[FrictionProfile, ...]
-
-    @property
-    def kinematics(self) -> bool:
-        """Whether placements are learned."""
-        return "kinematics" in self.problem.learned
-
-    @property
-    def entries(self) -> tuple[Coordinate, ...]:
-        """The physical numbers."""
-        return self.view.coordinates.entries
-
-    @property
-    def profiled(self) -> set[tuple[Role, int]]:
-        """Coefficients that have an interval from a profile."""
-        return {(role, each.joint) for each in self.friction for role in each.intervals}
-
-    def is_profiled(self, entry: Coordinate) -> bool:
-        """Whether a number has its interval from a profile, or is the entry of θ behind such a one."""
-        if entry.kind == "other":
-            return any(entry.index in places for places in self.problem.curve.values()) and bool(self.friction)
-        return entry.kind == "actuator" and (entry.role, entry.index) in self.profiled
-
-    @property
-    def force(self) -> float:
-        """What forces are divided by: 1 where their scale is known."""
-        return 1.0 if self.view.reference is None else float(self.view.coordinates.values[self.view.reference])
-
-    def coefficient(self, entry: Coordinate, value: float, measure: Callable[[Model], float]) -> Observable:
-        """One of the actuator's numbers, a force in units of the reference."""
-        slopes = np.zeros(len(self.entries))
-        seen = Observable(entry.name, entry.unit, entry.kind, value, slopes, measure, entry.positive)
-        return self.divided([seen])[0] if entry.is_force else seen
-
-    def divided(self, seen: Sequence[Observable]) -> list[Observable]:
-        """In units of the reference, where the scale of forces is not known."""
-        by = self.view.reference
-        return list(seen) if by is None else [divided_observable(each, self.view.coordinates, by) for each in seen]
-
-
 def quantities(parts: Parts) -> tuple[tuple[Combination, ...], tuple[Note, ...]]:
     """What the data determine, what an engineer reads first, and notes on all that they do not."""
     first = _read(parts)
-    rubbing, open_ = _rubbing(parts)
+    rubbing, open_ = friction_rows(parts)
     if parts.kinematics:
         rest, vague = _chosen(parts), []
     else:
@@ -107,61 +50,19 @@ def _read(parts: Parts) -> list[Combination]:
         interval = parts.estimate.interval(each.value, each.slopes, each.positive)
         size = float(np.max(np.abs(each.slopes) * parts.view.coordinates.scales, initial=0.0))
         if interval.determined and interval.tells(size, each.positive):
-            found.append(_combination(each, interval))
+            found.append(with_interval(each, interval))
     return found
-
-
-def _combination(each: Observable, interval: Interval, base: bool = False) -> Combination:
-    numbers = interval.value, interval.std, interval.lower, interval.upper
-    return Combination(each.name, each.unit, each.kind, *numbers, each.meaning, base, each.measure)
-
-
-def _rubbing(parts: Parts) -> tuple[list[Combination], list[Note]]:
-    """Friction by its profiles; one-sided where only a bound is known."""
-    found, notes, robot = [], [], parts.model.robot
-    entries = actuator_coordinates(robot, parts.model.actuator)
-    values = np.asarray(actuator_vector(parts.model.actuator), float)
-    places = {(entry.role, entry.index): i for i, entry in enumerate(entries)}
-    for profile in parts.friction:
-        for role in (Role.VISCOUS, Role.KINETIC, Role.STATIC, Role.STRIBECK_VELOCITY):
-            i = places[role, profile.joint]
-            entry, ends = entries[i], profile.intervals[role]
-            each = parts.coefficient(entry, float(values[i]), _coefficient(i))
-            by = parts.force if entry.is_force else 1.0
-            lower, upper = sorted(end / by for end in ends)
-            if not np.isfinite(ends[1]) or ends[0] <= 0:
-                peak = bool(np.isfinite(profile.intervals[Role.STRIBECK_VELOCITY][1]))
-                notes.append(_open(replace(entry, unit=each.unit), lower, upper, peak))
-                continue
-            # A fit that ended elsewhere is no less possible for it.
-            lower, upper = min(lower, each.value), max(upper, each.value)
-            std = (upper - lower) / (2 * NORMAL_QUANTILE)
-            found.append(_combination(each, Interval(each.value, std, lower, upper, True)))
-    return found, notes
-
-
-def _coefficient(i: int) -> Callable[[Model], float]:
-    return lambda model: float(actuator_vector(model.actuator)[i])
-
-
-def _open(entry: Coordinate, lower: float, upper: float, peak: bool) -> Note:
-    """A bound in words; `peak`: friction rises at low speed."""
-    if np.isfinite(upper):
-        return note("unknown-at-most", f"{entry.symbol} of {entry.owner}", upper=upper, unit=entry.unit)
-    if entry.role is Role.STATIC and peak:
-        return note("unknown-static-top", entry.owner, lower=lower, unit=entry.unit)
-    if entry.role is Role.STATIC:
-        return note("unknown-static-friction", entry.owner, lower=lower, unit=entry.unit)
-    return note("unknown-stribeck-velocity", entry.owner)
 
 
 def _sums(parts: Parts) -> tuple[list[Combination], list[Note]]:
     """The structure's sums as these data have them; those that say nothing, or mix units, as notes."""
-    found, notes = [], []
+    joints = parts.problem.scaled_by_inertia
+    found, notes = servo_ratios(parts.view.coordinates, parts.estimate, joints)
+    ratios = scaled_by_kp(parts.entries, joints)
     seen = parts.divided(observables(parts.model.robot, parts.view.coordinates.robot_slopes, False))
     for row, own in enumerate(parts.estimate.own):
         entry = parts.entries[own]
-        if entry.kind == "other" or own == parts.view.reference or parts.is_profiled(entry):
+        if entry.kind == "other" or own == parts.view.reference or parts.is_profiled(entry) or own in ratios:
             continue
         slopes = _led(parts.estimate.sums[row], own, parts.view.coordinates.scales)
         apart = [parts.entries[i] for i in np.flatnonzero(slopes) if not _goes_with(entry, parts.entries[i])]
@@ -256,7 +157,7 @@ def _chosen(parts: Parts) -> list[Combination]:
         if found.determined and np.linalg.norm(rest) > _NEW * np.linalg.norm(effect):
             basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
             if found.tells(float(np.max(np.abs(each.slopes) * coordinates.scales)), each.positive):
-                chosen.append(_combination(each, found, base=each.kind in ("inertia", "gravity", "armature")))
+                chosen.append(with_interval(each, found, base=each.kind in ("inertia", "gravity", "armature")))
     return chosen
 
 

@@ -62,6 +62,7 @@ class Linearised:
     zeros: Mapping[int, int] = field(default_factory=dict)  # where the zero positions of joints stand in θ
     curve: Mapping[Role, Int[np.ndarray, " n"]] = field(default_factory=dict)  # and those of their Stribeck curves
     motion: Motion | None = None
+    scaled_by_inertia: tuple[int, ...] = ()  # joints of servos that no gravity acts on, by their place in q
     far: Bool[np.ndarray, " rows"] | None = None  # rows whose filter does not reach to a reversal; None: not known
     untimed: bool = False  # inputs were measured at some instant within a sample, and no delay is learned
     redrawn: Callable[[Callable[[Rows], Rows]], "Linearised"] | None = None  # the same with other data

@@ -28,6 +28,9 @@ from diffnea.identify.servo.search.release import released
 from diffnea.identify.servo.search.rough import posed, roughly
 from diffnea.models import Model
 
+# Gravity that bends a joint's servo by no more than this, in rad or m, is not felt: readings and backlash are as large.
+UNFELT = 2e-3
+
 
 @dataclass(frozen=True)
 class ServoFit:
@@ -118,12 +121,10 @@ def known_together(model: Model, tracks: Sequence[Track], free: Unknowns) -> lis
     """What closed loops tell only together."""
     loop, dt = model.actuator.loop, float(tracks[0].dt or 1.0)
     assert loop is not None
-    q = np.concatenate([track.measured[::10] for track in tracks])
-    gravity = np.sqrt(np.mean(np.square(batches.gravity_torque(model.robot, q)), axis=0))
     kp, kd = np.asarray(loop.stiffness), np.asarray(loop.damping)
     dry = np.asarray(model.actuator.resistance(jnp.zeros(len(kp)), jnp.ones(len(kp))).dry)
     names, said = model.robot.joint_names, []
-    for j in np.flatnonzero((kp > 0) & (gravity < 2e-3 * kp)):  # less than a joint's reading tells
+    for j in scaled_by_inertia(model, tracks):
         said.append(note("servo-ratio", names[j], lag=1e3 * kd[j] / kp[j], band=1e3 * dry[j] / kp[j]))
     if model.actuator.most_delay:
         sums = 1e3 * (np.asarray(model.actuator.delay) * dt + kd / np.maximum(kp, 1e-12))
@@ -131,6 +132,15 @@ def known_together(model: Model, tracks: Sequence[Track], free: Unknowns) -> lis
         said.append(note("servo-lag", text=words))
     said += unreached(model, tracks)
     return [note("servo-centres"), *said] if "inertia" in free.learned else said
+
+
+def scaled_by_inertia(model: Model, tracks: Sequence[Track]) -> tuple[int, ...]:
+    """The joints whose servos no gravity bends by as much as a reading tells: only inertia sets their scale."""
+    assert model.actuator.loop is not None
+    q = np.concatenate([track.measured[::10] for track in tracks])
+    gravity = np.sqrt(np.mean(np.square(batches.gravity_torque(model.robot, q)), axis=0))
+    kp = np.asarray(model.actuator.loop.stiffness)
+    return tuple(map(int, np.flatnonzero((kp > 0) & (gravity < UNFELT * kp))))
 
 
 def linearised_motions(
@@ -168,6 +178,7 @@ def linearised_motions(
         dt=float(tracks[0].dt or 1.0),
         rough=True,
         motion=_motion(tracks),
+        scaled_by_inertia=scaled_by_inertia(chosen.model(jnp.asarray(found.theta)), tracks),
     )
 
 

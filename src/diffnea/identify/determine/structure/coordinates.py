@@ -73,6 +73,10 @@ class Coordinates:
         by = values[self.reference] if self.reference is not None else 1.0
         return np.where([bool(entry.per) for entry in self.entries], values / by, values)
 
+    def measure(self, i: int) -> Callable[[Model], float]:
+        """One of them as a function of a model; a number that no placement is behind."""
+        return lambda model: float(physical_vector(model, model.robot)[self.places[i]])
+
 
 def robot_vector(robot: Robot, reference: Robot) -> Float[Array, " z"]:
     """All physical numbers of a robot: (10 n) inertia, (n) armature, (3 n) translations, (3 n) turns from `reference`.

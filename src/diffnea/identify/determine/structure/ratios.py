@@ -69,7 +69,7 @@ def divided(coordinates: Coordinates, reference: int) -> tuple[Coordinates, Floa
     unit = coordinates.entries[reference].unit
     new = Coordinates(
         tuple(
-            replace(entry, per=name, unit=_per(entry.unit, unit)) if force else entry
+            replace(entry, per=name, unit=per(entry.unit, unit)) if force else entry
             for entry, force in zip(coordinates.entries, forces, strict=True)
         ),
         np.where(forces, values / by, values),
@@ -88,15 +88,17 @@ def divided_observable(seen: Observable, coordinates: Coordinates, reference: in
     by, entry = coordinates.values[reference], coordinates.entries[reference]
     slopes = seen.slopes / by
     slopes[reference] -= seen.value / by**2
-    unit = _per(seen.unit, entry.unit)
-    measure = _ratio(seen.measure, coordinates.places[reference])
+    unit = per(seen.unit, entry.unit)
+    measure = ratio(seen.measure, coordinates.places[reference])
     name = f"{seen.name} / {entry.name}"
     return replace(seen, name=name, unit=unit, value=seen.value / by, slopes=slopes, measure=measure)
 
 
-def _ratio(measure: Callable[[Model], float], place: int) -> Callable[[Model], float]:
+def ratio(measure: Callable[[Model], float], place: int) -> Callable[[Model], float]:
+    """A measure divided by the physical number at a place."""
     return lambda model: measure(model) / float(physical_vector(model, model.robot)[place])
 
 
-def _per(unit: str, by: str) -> str:
+def per(unit: str, by: str) -> str:
+    """The unit of a ratio."""
     return "1" if unit == by else unit if by == "per unit" else f"{unit} / ({by})"
