@@ -10,6 +10,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.actuators import Coulomb, Coupling, Delay, Limit, Load, Offset, Profile, Servo, Stribeck, combine
+from diffnea.cli.words.results import known
 from diffnea.contact import Table
 from diffnea.excitation import design, expectation, foretold
 from diffnea.identify.determine.uncertainty.covariance import noise, roughened, uncertainty
@@ -101,6 +102,9 @@ def test_what_loops_do_not_tell_is_said(fit):
     codes = {note.code for note in fit.notes}
     assert {"servo-loss", "servo-centres", "servo-lag"} <= codes
     assert "servo-table" not in codes
+    table = known([each.to_dict() for each in fit.identifiable], codes=[each.code for each in fit.notes])
+    assert table[0].startswith("with the file's masses the data determine")
+    assert known([each.to_dict() for each in fit.identifiable])[0].startswith("the data determine")
 
 
 def test_servos_of_joints_without_gravity_are_known_as_ratios(tmp_path):
@@ -363,6 +367,7 @@ def test_coefficients_that_end_at_zero_still_have_a_step():
 
 def test_the_page_shows_goals_tracking_errors_and_friction_over_load(fit):
     text = page(fit)
+    assert "if the masses of the robot file are right" in text
     assert 'id="goals"' in text and "mrad off its goals" in text
     assert text.count('class="cell"') == 2 * SPEEDS * LOADS
     speeds, loads = np.array([-1.0, -1e-3, 1e-3, 1.0]), np.array([-0.5, 0.0, 0.5])

@@ -34,7 +34,9 @@ def fit_in_words(result: dict[str, Any], whole: bool = False) -> str:
     )
     lines = [head, *notes(result["notes"], result["note_codes"]), *(f"  ! {each}" for each in result["suspicions"]), ""]
     lines += [f"verdict: {result['verdict']}", *(f"  {reason}" for reason in result["reasons"]), ""]
-    told = payload(result["payload"]) if result["payload"] else known(result["identifiable"], whole)
+    told = (
+        payload(result["payload"]) if result["payload"] else known(result["identifiable"], whole, result["note_codes"])
+    )
     lines += [*errors(result), "", *told, *unknown(result["unknown"], whole), ""] if made else []
     lines.append(f"written to {result['out']}: {', '.join(result['files'])}")
     if result["lacking"]:
@@ -96,11 +98,12 @@ def _length(value: float, joint: int, result: dict[str, Any]) -> str:
     return length(value, result["sliding"][joint])
 
 
-def known(combinations: Sequence[Combination], whole: bool = False) -> list[str]:
-    """What the data determine, with intervals."""
+def known(combinations: Sequence[Combination], whole: bool = False, codes: Sequence[str] = ()) -> list[str]:
+    """What the data determine, with intervals; of servos, whose goals tell no force, only with the file's masses."""
     if not combinations:
         return ["no physical parameter is identifiable from these data"]
-    return quantities(["the data determine", "value", "95 % interval", "unit"], combinations, _interval, whole)
+    title = "with the file's masses the data determine" if "servo-centres" in codes else "the data determine"
+    return quantities([title, "value", "95 % interval", "unit"], combinations, _interval, whole)
 
 
 def payload(found: dict[str, Any], expected: bool = False) -> list[str]:

@@ -63,6 +63,7 @@ def page(found: Fit, name: str = "out") -> str:
             joints=joints,
             payload=[] if found.payload is None else list(payload_rows(found.payload)),
             errors=error_rows(found, joints),
+            given_masses=any(each.code == "servo-centres" for each in found.notes),
             quantity="torque" if seen is not None and _by_torque(found, seen) else "acceleration",
             residual="torque" if isinstance(found.model, Model) else "acceleration",
             figures=drawn,
