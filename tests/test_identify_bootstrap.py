@@ -18,7 +18,7 @@ def series(count, seed, memory=0.6):
 def bound(values, files=2):
     segment = np.arange(len(values)) * files // len(values)
     time = 0.25 * np.arange(len(values))
-    return mean_bound(values, blocks(segment, time, OPTIONS.block_seconds, OPTIONS.least_blocks), OPTIONS)
+    return mean_bound(values, blocks(segment, time, OPTIONS.least_blocks), OPTIONS)
 
 
 def test_bounds_shrink_with_more_windows():
@@ -36,11 +36,11 @@ def test_bounds_of_correlated_values_hold():
 
 def test_blocks_stay_within_a_recording_and_are_enough():
     segment, time = np.repeat([0, 1, 4], [100, 30, 4]), np.concatenate([0.25 * np.arange(n) for n in (100, 30, 4)])
-    block = blocks(segment, time, 2.0, 8)
+    block = blocks(segment, time, 8)
     assert np.all(np.diff(block) >= 0) and set(block) == set(range(block.max() + 1))
     assert all(len(set(segment[block == k])) == 1 for k in set(block))
-    assert len(set(blocks(np.zeros(20, int), 0.01 * np.arange(20), 2.0, 8))) == 8  # short: as many as asked for
-    assert len(set(blocks(np.zeros(3, int), 0.01 * np.arange(3), 2.0, 8))) == 3
+    assert len(set(blocks(np.zeros(20, int), 0.01 * np.arange(20), 8))) == 8  # short: as many as asked for
+    assert len(set(blocks(np.zeros(3, int), 0.01 * np.arange(3), 8))) == 3
 
 
 def test_one_window_says_nothing():

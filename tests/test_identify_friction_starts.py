@@ -5,9 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from diffnea import systems
-from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.unknowns import unknowns
-from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
+from diffnea.identify.solve.friction_starts import (
+    DRAWN_DRY,
+    DRAWN_VELOCITY,
+    DRAWN_VISCOUS,
+    with_given_friction,
+    with_other_friction,
+)
 
 CURVE = ("static", "kinetic", "shape", "viscous")
 
@@ -20,7 +25,7 @@ def _friction(free, theta):
 
 def test_curves_are_drawn_within_their_ends_and_nothing_else_changes():
     free = unknowns(systems.cartpole().robot, ("inertia",), "stribeck", jax.random.key(0))
-    given, speed, options = _friction(free, free.start), np.array([0.5, 4.0]), SolveOptions()
+    given, speed = _friction(free, free.start), np.array([0.5, 4.0])
     drawn = with_other_friction(free, free.start - 7.0, 40, 3, speed)  # wherever θ is, curves are of the same kind
     assert len(drawn) == 40
     kept = [k for k, label in enumerate(free.labels) if not any(f"raw_{name}" in label for name in CURVE)]
@@ -28,10 +33,10 @@ def test_curves_are_drawn_within_their_ends_and_nothing_else_changes():
     for theta in drawn:
         np.testing.assert_array_equal(theta[kept], free.start[kept] - 7.0)
     for name, scale, ends in (
-        ("Stribeck velocity", speed, options.stribeck_velocity),
-        ("static friction", given["kinetic friction"], options.dry_friction),
-        ("kinetic friction", given["kinetic friction"], options.dry_friction),
-        ("viscous friction", given["viscous friction"], options.viscous_friction),
+        ("Stribeck velocity", speed, DRAWN_VELOCITY),
+        ("static friction", given["kinetic friction"], DRAWN_DRY),
+        ("kinetic friction", given["kinetic friction"], DRAWN_DRY),
+        ("viscous friction", given["viscous friction"], DRAWN_VISCOUS),
     ):
         shares = np.array([each[name] / scale for each in found])
         assert shares.min() >= ends[0] * (1 - 1e-6) and shares.max() <= ends[1] * (1 + 1e-6)

@@ -178,7 +178,7 @@ def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_see
     assert set(notes) == set(ROBOT.joint_names)
     assert not any(each.formula.startswith("static") for each in fit.identifiable)
     # The same search, cut short: it says so.
-    short = Options(solve=SolveOptions(iterations=1, evidence_rounds=1))
+    short = Options(solve=SolveOptions(iterations=1))
     stopped = dn.fit(ROBOT, recording, **asked, options=short)
     assert stopped.status == "stopped early" and "search-stopped" in stopped.verdict.codes
     assert fit.status == "converged" and "search-stopped" not in fit.verdict.codes

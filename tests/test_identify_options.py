@@ -33,6 +33,38 @@ def test_there_are_few_and_each_is_read():
     assert [name for _, name in options() if name not in read | own] == []
 
 
+def _takes_options(path):
+    """Functions that have options as usual where none are given: home and name, with the place of that argument."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            names = [each.arg for each in node.args.args]
+            if "options" in names and names.index("options") >= len(names) - len(node.args.defaults):
+                yield (_module(path), node.name), names.index("options")
+
+
+def _module(path):
+    return ".".join(["diffnea.identify", *path.relative_to(IDENTIFY).with_suffix("").parts])
+
+
+def _calls_without(path, taking):
+    tree = ast.parse(path.read_text())
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    homes = {each.asname or each.name: (node.module, each.name) for node in nodes for each in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and homes.get(node.func.id) in taking:
+            place = taking[homes[node.func.id]]
+            if len(node.args) <= place and not any(each.arg == "options" for each in node.keywords):
+                yield _module(path), node.func.id
+
+
+def test_what_is_asked_for_reaches_all_that_decide():
+    """Within a fit nobody falls back on usual options: what was asked for would do nothing."""
+    paths = list(IDENTIFY.rglob("*.py"))
+    taking = {key: place for path in paths for key, place in _takes_options(path)}
+    assert {"split", "analyse", "judge"} <= {name for _, name in taking}
+    assert [each for path in paths for each in _calls_without(path, taking)] == []
+
+
 def constants(tree):
     """Names in capitals that a module gives a value, alone or several at once."""
     for node in tree.body:

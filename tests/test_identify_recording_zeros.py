@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diffnea import systems
+from diffnea.identify.options import TrajectoryOptions
 from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
@@ -32,7 +33,7 @@ def swings():
 
 def _zeros(tracks):
     spread = np.concatenate([track.q for track in tracks]).std(0)
-    return own_zeros(FREE, FREE.start, tracks, spread, STEPS, 1)
+    return own_zeros(FREE, FREE.start, tracks, spread, STEPS, 1, TrajectoryOptions())
 
 
 def test_the_recording_with_another_zero_is_found_and_moved_back(swings):

@@ -66,14 +66,14 @@ def test_errors_of_any_time_and_of_usual_windows_decide():
     wrong[:, 0] *= 300  # past an unstable pose
     wrong[:, 1] = 2 * TrajectoryOptions().lost
     wrong[10, 2] = np.nan
-    found = weights(wrong, np.ones(2))
+    found = weights(wrong, np.ones(2), TrajectoryOptions())
     assert found is not None
     assert not found[:, 1:3].any() and (found[:, 3:] > 0).all()
     counted = np.square(found[:, 3:] * wrong[:, 3:]).mean((1, 2))
     assert counted[25] > 0.02 * counted[-1]  # 0.004 without weights that grow weaker
     size = np.square(found * np.nan_to_num(wrong)).mean((0, 2))
     assert size[0] < 3 * np.median(size[3:])  # 90 000 times as much without weights
-    assert weights(np.full((3, 2, 2), np.nan), np.ones(2)) is None
+    assert weights(np.full((3, 2, 2), np.nan), np.ones(2), TrajectoryOptions()) is None
 
 
 def test_steps_are_moderate_and_what_is_not_determined_stays(swings):
@@ -191,9 +191,9 @@ def test_friction_is_drawn_for_the_start_that_predicts_best(monkeypatch, swings)
     monkeypatch.setattr(chains, "chosen", lambda fitter, finalists: finalists[0])
     parts = Split((track,), (), (track,), (), (), "")
     for found, given in ((near, far), (far, near)):
-        chains.improve(Found(found, 0.0, (), True, (), ()), free, parts, np.ones(2), (given,))
+        chains.improve(Found(found, 0.0, (), True, (), ()), free, parts, np.ones(2), (given,), 0, TrajectoryOptions())
     for starts in raced:
-        assert len(starts) == TrajectoryOptions().most_starts
+        assert len(starts) == chains.MOST_STARTS
         assert all(start[gain] == near[gain] for start in starts[2:])
         assert not np.array_equal(starts[2], starts[3])
 

@@ -30,8 +30,6 @@ from diffnea.robot import Robot
 ACTUATORS = ("auto", "rotor")
 # Windows that are judged begin every so many seconds; so many at least tell something.
 JUDGED_EVERY, LEAST = 0.25, 10
-# Of one flight the last share is kept back, and of several the last of them.
-HELD_BACK = 0.25
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,8 @@ def _check(asked: Request, robot: Robot) -> None:
 
 
 def _split(asked: Request) -> tuple[list[Flight], list[Flight], str]:
-    """Flights to fit and to judge; those that never fly are left out."""
+    """Flights to fit and to judge, of one its last part, of several the last; those that never fly are left out."""
+    held_back = asked.options.problem.held_back
     found = [
         flight for flight in flights_of(_recordings(asked.data)) if len(windows(flight, FLIGHT_HORIZONS[-1], 0.1)[0])
     ]
@@ -89,12 +88,12 @@ def _split(asked: Request) -> tuple[list[Flight], list[Flight], str]:
     if asked.test is not None:
         return found, flights_of(_recordings(asked.test)), "flights given as test"
     if len(found) > 1:
-        count = max(1, round(HELD_BACK * len(found)))
+        count = max(1, round(held_back * len(found)))
         names = ", ".join(flight.name for flight in found[-count:])
         return found[:-count], found[-count:], f"{count} of {len(found)} flights: {names}"
-    cut = round((1 - HELD_BACK) * len(found[0]))
+    cut = round((1 - held_back) * len(found[0]))
     parts = [found[0].take(slice(0, cut)), found[0].take(slice(cut, None))]
-    return parts[:1], parts[1:], f"the last {HELD_BACK:.0%} of {found[0].name}"
+    return parts[:1], parts[1:], f"the last {held_back:.0%} of {found[0].name}"
 
 
 def _recordings(data: Any) -> list[Recording]:
@@ -125,7 +124,7 @@ def _judged(flyer: Flyer, test: Sequence[Flight], options: JudgeOptions) -> tupl
     usual = [each.mean(0) for each in theirs]
     scores = [_score(side, usual) for side in (ours, theirs)]
     ratio = np.log(np.maximum(ours[-1], 1e-9)).mean(1) - np.log(np.maximum(theirs[-1], 1e-9)).mean(1)
-    block = blocks(np.concatenate(segment), np.concatenate(time), options.block_seconds, options.least_blocks)
+    block = blocks(np.concatenate(segment), np.concatenate(time), options.least_blocks)
     return Metrics(scores[0], scores[1], None, None), mean_bound(ratio, block, options), len(ratio)
 
 

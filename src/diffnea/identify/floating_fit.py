@@ -137,7 +137,7 @@ class FloatingPlan:
         status = Status.CONVERGED if found.converged else Status.STOPPED_EARLY
         stopped = () if found.converged else (note("search-stopped"),)
         strange = another_robot(before, model, asked.options.judge) if known else ()
-        names = (*BASE_ROWS, *self.robot.joint_names)
+        names, told = (*BASE_ROWS, *self.robot.joint_names), partial(linearised, solved, parts.fitted)
         verdict = judge(metrics, judged, names, self.problems(parts), stopped, strange, asked.options.judge)
         return Fit(
             model=model,
@@ -154,7 +154,7 @@ class FloatingPlan:
             ),
             config={**_config(asked, free, parts), "beside": solved.beside},
             consistent=model,
-            knowledge=partial(knowledge, before, model, free.learned, partial(linearised, solved, parts.fitted)),
+            knowledge=partial(knowledge, before, model, free.learned, told, asked.options.determine),
             options=asked.options,
             outcome=status,
             balance=balance(test[0], parts.test[0], names, scale, phi, bool(asked.feet), solved.covariance),

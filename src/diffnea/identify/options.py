@@ -28,26 +28,16 @@ class SolveOptions:
     """The search for θ."""
 
     iterations: int = 200  # of Levenberg-Marquardt, at most; it stops by itself long before
-    huber: float = 1.345  # standard deviations up to which Huber's loss is quadratic: 95 % efficient for a Gaussian
-    evidence_rounds: int = 30  # of noise, strengths and θ in turn, at most
     strength: float = 1e3  # of the prior at first: files within 3 %; evidence moves it, and one link at a time leaves
     strength_shape: float = 2.0  # of the Gamma distribution of strengths over links: the smaller, the freer is each
-    least_strength: float = 0.1  # below, log-Cholesky numbers can run away
     most_strength: float = 1e4  # no file is better than 1 %
     weak_width: float = 3.0  # expected distance of numbers that are no body's, in moderate changes
     ratio_width: float = 0.5  # of the logarithm of static by kinetic friction, which is seldom beyond 2
-    # A step that promises less than this share of what one independent residual brings is none: noise brings more.
-    insignificant: float = 1e-2
     # Trajectories are compared of so few joints where a regression leaves more than this share of some joint's torques.
     few_joints: int = 3
     well_explained: float = 0.05
     # Where passive joints are involved and a regression leaves less than this share, nothing is left for roll-outs.
     explained: float = 0.01
-    # Drawn friction curves, from and to, even in the logarithm: Stribeck velocities as shares of a joint's usual speed;
-    # static and kinetic friction as multiples of the given dry friction, viscous friction as multiples of the given.
-    stribeck_velocity: tuple[float, float] = (0.01, 0.3)
-    dry_friction: tuple[float, float] = (0.2, 3.0)
-    viscous_friction: tuple[float, float] = (0.03, 1.5)
 
 
 @dataclass(frozen=True)
@@ -56,9 +46,8 @@ class TrajectoryOptions:
 
     # Seconds, one stage of a chain each: short windows forgive a poor start, long ones tell friction from the rest.
     horizons: tuple[float, ...] = (0.25, 0.5, 1.0, 1.0, 1.0)
-    # Of a stage: few are cheap, and others lead past the bumps of their loss. At most so many of all data.
+    # Of a stage: few are cheap, and others lead past the bumps of their loss.
     windows: int = 32
-    most_windows: int = 384
     # Steps of a descent: it is past bumps by then, or stuck.
     iterations: int = 20
     # A moderate change of a number costs as much as so many residuals of usual size: what the data do not tell stays.
@@ -68,17 +57,12 @@ class TrajectoryOptions:
     # How far a start state is from its smoothed value: shares of the positions' and of the velocities' spread.
     position_share: float = 0.005
     velocity_share: float = 0.02
-    # In a step the fastest motion that stands out of the noise turns by no more than so many radians.
-    most_turn: float = 0.5
     # Windows further away than this many spreads of a joint teach nothing.
     lost: float = 3.0
-    # Chains run until this share of starts is expected to lead to a minimum not yet seen, or there were so many.
+    # Chains run until this share of starts is expected to lead to a minimum not yet seen.
     unexplored: float = 0.05
-    most_starts: int = 12
     # Ends whose errors differ by less, in the logarithm, are of one minimum: as chains differ that began alike.
     apart: float = 0.1
-    # A start whose roll-outs are off by less than this share of the spread needs no other: no encoder is as good.
-    exact: float = 1e-4
     # A recording's own zero is expected within this share of the joint's spread, and moved where its errors fall to
     # this share of what they are with the others' zero.
     usual_zero: float = 0.05
@@ -95,10 +79,6 @@ class TrajectoryOptions:
 class DetermineOptions:
     """What the data determine."""
 
-    # Cosines of the HAC covariance are slow against the residuals' memory: this many memories in a half wave. Fewer
-    # take correlation for independence, more leave fewer cosines and wider intervals. Correlations of stationary noise
-    # count up to as many, less and less.
-    memories: float = 4.0
     # A quantity is determined when what is not moves it by less than this share of its standard deviation.
     leak: float = 0.3
 
@@ -109,8 +89,7 @@ class JudgeOptions:
 
     # Two-sided, of every interval here.
     confidence: float = 0.95
-    # Windows are 2 s long: blocks of that length share no samples. Fewer blocks than eight would tell little of chance.
-    block_seconds: float = 2.0
+    # Of the bootstrap: fewer than eight would tell little of chance.
     least_blocks: int = 8
     # Errors count between these, in spreads of a joint. Standing still is off by 1.4 spreads, so that twice that is no
     # prediction; what is better than a thousandth is rounding of encoders, or a joint that stands still.

@@ -181,7 +181,9 @@ class Plan:
             ),
             config=asked.config(free.named, parts),
             consistent=outcome.consistent or outcome.model,
-            knowledge=partial(knowledge, before, outcome.model, free.learned, outcome.linearised),
+            knowledge=partial(
+                knowledge, before, outcome.model, free.learned, outcome.linearised, asked.options.determine
+            ),
             held_out=held_out(before, parts, spread),
             options=asked.options,
             outcome=outcome.status,

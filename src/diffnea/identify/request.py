@@ -71,7 +71,7 @@ class Request:
         """The data in the robot's order, differentiated and divided."""
         names = self.given.joint_names if isinstance(self.given, Robot) else None
         with stage("preparing data"):
-            return split(self.data, self.test, names, self.given.num_joints, self.seed)
+            return split(self.data, self.test, names, self.given.num_joints, self.seed, self.options.problem)
 
     def config(self, named: tuple[str, ...], parts: Split) -> Json:
         """What was fitted to what, for people; `named` are the parts that were learned."""

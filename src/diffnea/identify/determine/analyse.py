@@ -13,7 +13,7 @@ from diffnea.identify.determine.structure.coordinates import Coordinates, physic
 from diffnea.identify.determine.structure.ratios import divided, fixed_scale, reference_force
 from diffnea.identify.determine.structure.slopes import structural_jacobian
 from diffnea.identify.determine.structure.view import View
-from diffnea.identify.determine.uncertainty.covariance import DEFAULT_DETERMINE, Noise, noise, roughened, uncertainty
+from diffnea.identify.determine.uncertainty.covariance import Noise, noise, roughened, uncertainty
 from diffnea.identify.determine.uncertainty.friction_jumps import without_friction_jumps
 from diffnea.identify.determine.uncertainty.friction_profile import profiles_of
 from diffnea.identify.determine.uncertainty.input_timing import timing
@@ -30,7 +30,10 @@ _EXACT = {"float64": 1e-7, "float32": 3e-3}
 _SILENT = 1e-10
 
 
-def analyse(problem: Linearised, options: DetermineOptions = DEFAULT_DETERMINE) -> Identifiability:
+def analyse(
+    problem: Linearised,
+    options: DetermineOptions = DetermineOptions(),  # noqa: B008 (frozen)
+) -> Identifiability:
     """What a fit's data determine, with intervals, and what they do not, in words."""
     model = problem.unpack(jnp.asarray(problem.theta))
     view = _physical_view(problem, model) if isinstance(model, Model) else _plain_view(problem)
@@ -133,7 +136,7 @@ def _estimate(
     problem, near = without_friction_jumps(problem, view.steps[:, list(data.independent)])
     slopes = problem.jacobian @ view.steps[:, list(data.independent)]
     places = problem.joint, problem.sample, problem.segment
-    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, options, problem.starts)
+    spread = uncertainty(slopes, problem.residuals, *places, found, problem.dt is not None, problem.starts)
     if problem.rough:
         spread = roughened(spread, slopes, problem.residuals, problem.segment)
     when = timing(problem, view.steps[:, list(data.independent)], found)

@@ -12,6 +12,7 @@ from diffnea.identify.determine.analyse import analyse
 from diffnea.identify.determine.combinations import Combination, Identifiability
 from diffnea.identify.determine.table import Table, table
 from diffnea.identify.notes import Note, note
+from diffnea.identify.options import DetermineOptions
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.friction_places import curve_places
 from diffnea.identify.problem.linearised import Linearised, Motion
@@ -37,7 +38,11 @@ class Knowledge:
 
 
 def knowledge(
-    before: AbstractModel, model: AbstractModel, learned: tuple[str, ...], problem: Callable[[], Linearised] | None
+    before: AbstractModel,
+    model: AbstractModel,
+    learned: tuple[str, ...],
+    problem: Callable[[], Linearised] | None,
+    options: DetermineOptions,
 ) -> Knowledge:
     """The analysis of a fit at its solution; None where there is no fit."""
     with double_precision():
@@ -45,7 +50,7 @@ def knowledge(
             return Knowledge(Table(()), (), (note("unknown-any-network"),))
         if problem is None:
             return Knowledge(table(before, before, learned, None), (), (note("unknown-no-fit"),))
-        analysis = analyse(problem())
+        analysis = analyse(problem(), options)
         rows = table(before, model, learned, analysis)
         counts = {name: getattr(analysis, name) for name in ("unknowns", "rank", "structural_rank")}
         return Knowledge(rows, analysis.combinations, analysis.unknown, counts, analysis)

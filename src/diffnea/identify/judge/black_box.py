@@ -108,7 +108,7 @@ def _of_joint(j: int, train: _Features, test: _Features, options: JudgeOptions) 
     means = window_means(np.square(np.column_stack([left, left - explained])), window)
     logs = 0.5 * np.log(np.clip(means, options.floor**2, options.cap**2))
     first = np.unique(window, return_index=True)[1]
-    block = blocks(rows.segment[first], rows.time[first], options.block_seconds, options.least_blocks)
+    block = blocks(rows.segment[first], rows.time[first], options.least_blocks)
     return _removed(logs, block, options)
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from diffnea.identify.judge.windows import HORIZONS
 from diffnea.identify.options import JudgeOptions
 
 # More draws would not move a bound by more than a hundredth of its width.
@@ -19,16 +20,15 @@ class Bound(NamedTuple):
     upper: float
 
 
-def blocks(
-    segment: Int[np.ndarray, " row"], time: Float[np.ndarray, " row"], seconds: float, least: int
-) -> Int[np.ndarray, " row"]:
-    """The block of each row: stretches of so many seconds within one recording, shorter where they would be too few.
+def blocks(segment: Int[np.ndarray, " row"], time: Float[np.ndarray, " row"], least: int) -> Int[np.ndarray, " row"]:
+    """The block of each row: as long as the longest window, shorter where there would be too few; of one recording.
 
-    Rows of a recording stand in order of time; blocks are numbered from zero, and none is empty.
+    Windows two blocks apart share no sample. Rows of a recording stand in order of time; blocks are numbered from zero,
+    and none is empty.
     """
     names, inverse, counts = np.unique(segment, return_inverse=True, return_counts=True)
     span = np.array([np.ptp(time[inverse == k]) for k in range(len(names))])
-    by_time = np.maximum(1, np.floor(span / seconds + 1e-9)).astype(int)
+    by_time = np.maximum(1, np.floor(span / HORIZONS[-1] + 1e-9)).astype(int)
     total = by_time.sum()
     if total < least:
         by_time = np.maximum(by_time, np.ceil(least * counts / counts.sum()).astype(int))

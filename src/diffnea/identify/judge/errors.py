@@ -45,7 +45,7 @@ def compared(errors: Errors, options: JudgeOptions) -> Ratios:
 
     Errors count between a floor and a cap: a window that is lost counts as one window, not for all others.
     """
-    block = blocks(errors.segment, errors.time, options.block_seconds, options.least_blocks)
+    block = blocks(errors.segment, errors.time, options.least_blocks)
     ours = np.log(np.clip(errors.fit, options.floor, options.cap))  # NaN stays
 
     def ratio(other: np.ndarray | None) -> Bound | None:

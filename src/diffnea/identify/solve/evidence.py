@@ -33,6 +33,12 @@ from diffnea.identify.solve.levenberg_marquardt import FLOOR, HEAT_ITERATIONS, m
 MOST_RATIO = 1e3
 # Noise and strengths have settled when no logarithm moves by more.
 UNCHANGED = 0.02
+# Below the least strength log-Cholesky numbers can run away.
+LEAST_STRENGTH = 0.1
+# Of noise, strengths and θ in turn, at most.
+MOST_ROUNDS = 30
+# Standard deviations up to which Huber's loss is quadratic: 95 % efficient for a Gaussian.
+HUBER = 1.345
 # Steps of θ between two looks at noise and strengths; strengths that keep going one way go faster, so far.
 STEPS_BETWEEN, FASTEST, MOST_STEP = 4, 6.0, 3.0
 
@@ -85,9 +91,9 @@ def weigh(
     """Noise, strengths and θ in turn until they stay, from θ on; fewer iterations mean fewer turns too."""
     history: list[float] = []
     trust, pace, before = options.strength, 1.0, 0.0
-    rounds = min(options.evidence_rounds, -(-options.iterations // STEPS_BETWEEN))
+    rounds = min(MOST_ROUNDS, -(-options.iterations // STEPS_BETWEEN))
     for k in range(rounds):
-        weighted, variance = _weighted(equations, rows, theta, robust, options)
+        weighted, variance = _weighted(equations, rows, theta, robust)
         whole = equations.problem(weighted)
         run = minimise(
             prior.added(whole, variance), theta[None], options.iterations if k == 0 else STEPS_BETWEEN, warm=k > 0
@@ -105,7 +111,7 @@ def weigh(
             break
         trust = float(np.clip(trust * np.exp(np.clip(pace * step, -MOST_STEP, MOST_STEP)), *_bounds(options)))
         before, prior = step, prior.with_strength(_strengths(prior, theta, precision, trust, options))
-    weighted, variance = _weighted(equations, rows, theta, robust, options)
+    weighted, variance = _weighted(equations, rows, theta, robust)
     whole = equations.problem(weighted)
     run = minimise(prior.added(whole, variance), theta[None], options.iterations, warm=True)
     value, precision = _precision(whole, prior, run.theta[0], variance)
@@ -126,7 +132,7 @@ def _precision(
 
 
 def _bounds(options: SolveOptions) -> tuple[float, float]:
-    return options.least_strength, options.most_strength
+    return LEAST_STRENGTH, options.most_strength
 
 
 def _decided(
@@ -175,7 +181,7 @@ def _inverse(matrix: Float[np.ndarray, "p p"]) -> Float[np.ndarray, "p p"]:
 
 
 def _weighted(
-    equations: Equations, rows: Sequence[PyTree], theta: Float[np.ndarray, " p"], robust: bool, options: SolveOptions
+    equations: Equations, rows: Sequence[PyTree], theta: Float[np.ndarray, " p"], robust: bool
 ) -> tuple[tuple[PyTree, ...], float]:
     """Rows with each joint divided by its noise, less where that is correlated; and the variance of what results."""
     wrong = [equations.residuals(each, theta) for each in rows]
@@ -187,7 +193,7 @@ def _weighted(
     common = float(np.exp(np.mean(np.log(noise))))
     scaled = [each.rescaled(common / noise) for each in rows]
     if robust:
-        scaled = [each.weighted(_huber(off, noise, options)) for each, off in zip(scaled, wrong, strict=True)]
+        scaled = [each.weighted(_huber(off, noise)) for each, off in zip(scaled, wrong, strict=True)]
     return tuple(scaled), common**2
 
 
@@ -211,12 +217,10 @@ def noise_of(
     return np.array(found)
 
 
-def _huber(
-    wrong: Float[np.ndarray, "row n"], noise: Float[np.ndarray, " n"], options: SolveOptions
-) -> Float[np.ndarray, "row n"]:
+def _huber(wrong: Float[np.ndarray, "row n"], noise: Float[np.ndarray, " n"]) -> Float[np.ndarray, "row n"]:
     """Residuals beyond Huber's limit weighted down, by each joint's own median spread."""
     spread = 1.4826 * np.median(np.abs(wrong), axis=0)
-    share = options.huber * np.where(spread > 0, spread, noise) / np.maximum(np.abs(wrong), 1e-300)
+    share = HUBER * np.where(spread > 0, spread, noise) / np.maximum(np.abs(wrong), 1e-300)
     return np.sqrt(np.minimum(share, 1.0))
 
 

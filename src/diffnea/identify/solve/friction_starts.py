@@ -13,10 +13,12 @@ from jaxtyping import Float, PyTree
 from diffnea import parameters
 from diffnea.actuators import Stribeck
 from diffnea.actuators.coefficients import positive, raw_of
-from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.unknowns import Unknowns
 
 CURVE_LEAVES = "raw_shape", "raw_static", "raw_kinetic", "raw_viscous"
+# Curves are drawn from … to: Stribeck velocities as shares of a joint's usual speed, static and kinetic friction as
+# multiples of the given dry friction, viscous friction as multiples of the given.
+DRAWN_VELOCITY, DRAWN_DRY, DRAWN_VISCOUS = (0.01, 0.3), (0.2, 3.0), (0.03, 1.5)
 
 
 def with_other_friction(
@@ -25,7 +27,6 @@ def with_other_friction(
     count: int,
     seed: int = 0,
     speed: Float[np.ndarray, " n"] | None = None,
-    options: SolveOptions = SolveOptions(),  # noqa: B008 (frozen)
 ) -> list[Float[np.ndarray, " p"]]:
     """Copies of θ with Stribeck curves drawn at random, one a joint; none where no such curve is learned.
 
@@ -41,10 +42,10 @@ def with_other_friction(
     found = []
     for _ in range(count):
         drawn = np.array(theta)
-        drawn[shape] = _raw(1 / (usual * _between(rng, options.stribeck_velocity, n)) ** 2)
-        drawn[static] = _raw(dry * _between(rng, options.dry_friction, n))
-        drawn[kinetic] = _raw(dry * _between(rng, options.dry_friction, n))
-        drawn[viscous] = _raw(damping * _between(rng, options.viscous_friction, n))
+        drawn[shape] = _raw(1 / (usual * _between(rng, DRAWN_VELOCITY, n)) ** 2)
+        drawn[static] = _raw(dry * _between(rng, DRAWN_DRY, n))
+        drawn[kinetic] = _raw(dry * _between(rng, DRAWN_DRY, n))
+        drawn[viscous] = _raw(damping * _between(rng, DRAWN_VISCOUS, n))
         found.append(drawn)
     return found
 

@@ -11,7 +11,6 @@ small part of what one independent residual brings, which is what noise changes 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.least_squares import Normal, Points, Problem
 from diffnea.identify.progress import tell
 from diffnea.identify.solve.solution import Solution, status_of
@@ -22,8 +21,9 @@ RANK_TOLERANCE = 1e-14
 LEAST_SCALE = 1e-6
 # Of searches from several starts, before the best of them goes on.
 HEAT_ITERATIONS = 30
-# So many insignificant steps in a row end a search: the first of them may only be a damped one.
-PATIENCE = 3
+# A step that promises less than this share of what one independent residual brings is none: noise brings more. So many
+# of them in a row end a search: the first may only be a damped one.
+INSIGNIFICANT, PATIENCE = 1e-2, 3
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-14, 1e8
 # Near a minimum, where a search goes on: directions that are known little would not move under more.
 WARM_DAMPING = 1e-9
@@ -40,7 +40,6 @@ def minimise(
     unit: Float[np.ndarray, " p"] | None = None,
     rough: float = 0.0,
     warm: bool = False,
-    options: SolveOptions = SolveOptions(),  # noqa: B008 (frozen)
 ) -> Solution:
     """Descend from every point until each has arrived; the best place on each way counts.
 
@@ -49,7 +48,7 @@ def minimise(
     `rough` problem jumps; a step may then raise it by this share, and where Newton's step promises less, it ends.
     `warm` starts are near a minimum. A start that is not finite is left where it is.
     """
-    state = _State(problem, np.array(points, float), unit, rough, options)
+    state = _State(problem, np.array(points, float), unit, rough)
     state.damping[:] = WARM_DAMPING if warm else FIRST_DAMPING
     history = [state.lowest]
     for _ in range(iterations):
@@ -67,15 +66,8 @@ def minimise(
 class _State:
     """The starts on their way."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        points: Points,
-        unit: Float[np.ndarray, " p"] | None,
-        rough: float,
-        options: SolveOptions,
-    ):
-        self.problem, self.points, self.unit, self.rough, self.options = problem, points, unit, rough, options
+    def __init__(self, problem: Problem, points: Points, unit: Float[np.ndarray, " p"] | None, rough: float):
+        self.problem, self.points, self.unit, self.rough = problem, points, unit, rough
         self.loss = _finite(problem.loss(points))
         self.best, self.best_loss = points, self.loss
         self.normal: Normal | None = None
@@ -113,7 +105,7 @@ class _State:
         taken = (loss < (1 + self.rough) * self.loss) & usable
         gain = np.where(taken, self.loss, 0.0) - np.where(taken, loss, 0.0)
         # Where a step was not taken, the next is shorter, and promises less.
-        significant = promised > self.options.insignificant / self.problem.rows * self.loss
+        significant = promised > INSIGNIFICANT / self.problem.rows * self.loss
         if self.rough:  # a loss that jumps is at its minimum where not even Newton's whole step promises more
             significant &= self.decrement > self.rough * self.loss
         self.still = np.where(significant & usable, 0, self.still + 1)

@@ -12,7 +12,7 @@ from diffnea.identify.problem.measurements.rows import Batch, Rows
 from diffnea.identify.problem.prior import Prior
 from diffnea.identify.problem.residuals import problem, residuals
 from diffnea.identify.solve import adam as gradient
-from diffnea.identify.solve.evidence import Compared, Posterior, best_of, weigh
+from diffnea.identify.solve.evidence import HUBER, Compared, Posterior, best_of, weigh
 from diffnea.identify.solve.friction_starts import with_given_friction, with_other_friction
 from diffnea.identify.solve.levenberg_marquardt import FLOOR, HEAT_ITERATIONS, minimise
 from diffnea.identify.solve.linear_start import linear_start
@@ -271,5 +271,5 @@ def without_outliers(task: Task, rows: Rows, theta: Float[np.ndarray, " p"]) -> 
     wrong = residuals(task.loss, task.free, rows, theta)
     counted = np.where(rows.weight > 0, np.abs(wrong), np.nan)  # a joint without rows has no spread
     spread = 1.4826 * np.nan_to_num(np.nanmedian(counted, axis=0))
-    share = task.options.huber * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
+    share = HUBER * np.where(spread > 0, spread, np.inf) / np.maximum(np.abs(wrong), 1e-300)
     return rows.weighted(np.sqrt(np.minimum(share, 1.0)))

@@ -27,6 +27,10 @@ from diffnea.identify.trajectory.recording_zeros import Zeros, moved, own_zeros
 from diffnea.identify.trajectory.stages import ALTERNATIONS, Fitter, Stage
 from diffnea.models import Model
 
+# Starts at most, however many minima they find.
+MOST_STARTS = 12
+# A start whose roll-outs are off by less than this share of the spread needs no other: no encoder is as good.
+MET_EXACTLY = 1e-4
 # So many ends are fitted to all data: a chain's few windows do not tell which of the best is best.
 FINALISTS_OF_ALL_DATA = 3
 
@@ -43,9 +47,9 @@ def improve(
     free: Unknowns,
     parts: Split,
     spread: Float[np.ndarray, " n"],
-    others: Sequence[Float[np.ndarray, " p"]] = (),
-    seed: int = 0,
-    options: TrajectoryOptions = TrajectoryOptions(),  # noqa: B008 (frozen)
+    others: Sequence[Float[np.ndarray, " p"]],
+    seed: int,
+    options: TrajectoryOptions,
 ) -> Improved:
     """Fit trajectories from where another loss ended, from `others`, and from drawn friction; choose by roll-outs.
 
@@ -59,8 +63,8 @@ def improve(
     with threadpool_limits(1, "blas"):  # matrices are small; threads that wait for each other take more than they give
         warm = fitter.start(found.theta, found.loss)
         nearest = min([*map(fitter.start, others), warm], key=lambda stage: stage.error)
-        drawn = with_other_friction(free, nearest.theta, options.most_starts - 1 - len(others), seed, speed)
-        exact = warm.error < np.log(options.exact)
+        drawn = with_other_friction(free, nearest.theta, MOST_STARTS - 1 - len(others), seed, speed)
+        exact = warm.error < np.log(MET_EXACTLY)
         ends = race(fitter, [] if exact else [found.theta, *others, *drawn], seed)
         best = chosen(fitter, [warm] if exact else ends.best)
         if not best.horizon or best.error >= warm.error:

@@ -49,7 +49,7 @@ def own_zeros(
     spread: Float[np.ndarray, " n"],
     steps: int,
     every: int,
-    options: TrajectoryOptions = TrajectoryOptions(),  # noqa: B008 (frozen)
+    options: TrajectoryOptions,
 ) -> Zeros:
     """Of the recordings whose zero stands out."""
     names = list(dict.fromkeys(track.name for track in tracks))

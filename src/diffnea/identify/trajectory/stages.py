@@ -21,6 +21,10 @@ from diffnea.identify.trajectory.window_weights import weights
 
 Seed = tuple[int, ...]
 
+# Of all data so many windows at most.
+MOST_WINDOWS_OF_ALL = 384
+# In a step the fastest motion that stands out of the noise turns by no more than so many radians.
+MOST_TURN = 0.5
 # So often windows of all data are weighted anew, and zeros of recordings and θ are found in turn.
 ALTERNATIONS = 2
 
@@ -85,7 +89,7 @@ class Fitter:
 
     def all(self, horizon: float, theta: Float[np.ndarray, " p"]) -> Stage | None:
         """Windows of all data, weighted anew while that changes them."""
-        return self._fitted(horizon, theta, self.options.most_windows, ALTERNATIONS, None)
+        return self._fitted(horizon, theta, MOST_WINDOWS_OF_ALL, ALTERNATIONS, None)
 
     def steps(self, horizon: float) -> int:
         """How many steps a window has."""
@@ -101,7 +105,7 @@ class Fitter:
     def every(self) -> int:
         """How many samples make a step: in it, the fastest motion that stands out of the noise turns a little only."""
         bands = [2 * np.pi * (t.dt or 0.0) * t.terms.bandwidth if t.terms else np.inf for t in self.tracks]
-        return max(1, int(self.options.most_turn / max(bands)))
+        return max(1, int(MOST_TURN / max(bands)))
 
     def _fitted(
         self, horizon: float, theta: Float[np.ndarray, " p"], count: int, rounds: int, seed: Seed | None

@@ -9,7 +9,7 @@ from diffnea.identify.options import TrajectoryOptions
 def weights(
     wrong: Float[np.ndarray, "time window n"],
     spread: Float[np.ndarray, " n"],
-    options: TrajectoryOptions = TrajectoryOptions(),  # noqa: B008 (frozen)
+    options: TrajectoryOptions,
 ) -> Float[np.ndarray, "time window n"] | None:
     """One over the usual size of an error that long after the start, less in unusual windows; None if all are lost.
 

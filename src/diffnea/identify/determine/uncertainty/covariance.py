@@ -19,11 +19,13 @@ from scipy.fft import next_fast_len
 from scipy.special import stdtrit  # scipy.stats has it too, and takes half a second to import
 
 from diffnea.identify.determine.uncertainty.window_noise import clustered, exchanged
-from diffnea.identify.options import DetermineOptions
 
 # A correlation is over when it stays below its own noise for this many samples.
 _QUIET = 10
-DEFAULT_DETERMINE = DetermineOptions()
+# Cosines of the HAC covariance are slow against the residuals' memory: this many memories in a half wave. Fewer take
+# correlation for independence, more leave fewer cosines and wider intervals. Correlations of stationary noise count up
+# to as many, less and less.
+MEMORIES = 4.0
 # Half a 95 % interval of a normal variable, in standard deviations.
 NORMAL_QUANTILE = 1.959964
 # Cosines of the HAC covariance at least: fewer make Student's quantile larger than 2.8.
@@ -125,7 +127,6 @@ def uncertainty(
     segment: Int[np.ndarray, " rows"],
     found: Noise,
     ordered: bool,
-    options: DetermineOptions = DEFAULT_DETERMINE,
     starts: Float[np.ndarray, "rows k"] | None = None,
 ) -> Uncertainty:
     """The covariance of the least-squares estimates whose slopes are `jacobian`, of full rank.
@@ -146,10 +147,10 @@ def uncertainty(
     scores = orthogonal * noisy[:, None]
     meat, degrees = _independent(scores, sample, segment)
     if ordered:
-        meat, degrees = _slow(scores, sample, segment, found.memory, options)
+        meat, degrees = _slow(scores, sample, segment, found.memory)
     # The fit takes up part of the noise: what is left is smaller than what was there.
     taken = found.effective_samples / max(found.effective_samples - count, 1.0)
-    reach = options.memories * found.memory if found.memory > 1 else 1.0
+    reach = MEMORIES * found.memory if found.memory > 1 else 1.0
     steady = _stationary(orthogonal, noisy, joint, sample, segment, reach)
     slow, steady = (back @ each @ back.T for each in (meat * taken, steady))
     return Uncertainty(slow, steady, degrees, back)
@@ -186,13 +187,13 @@ def roughened(
     return replace(found, covariance=found.covariance + open_, stationary=found.stationary + open_, by_segment=left_out)
 
 
-def _slow(scores, sample, segment, memory: float, options: DetermineOptions) -> tuple[np.ndarray, float]:
+def _slow(scores, sample, segment, memory: float) -> tuple[np.ndarray, float]:
     """The variance of the sum of scores by slow cosines, recording by recording."""
     meat, weights, fewest = np.zeros((scores.shape[1],) * 2), [], FEWEST_COSINES
     for rows in _groups(segment):
         first, length = sample[rows].min(), int(np.ptp(sample[rows])) + 1
         most = max(fewest, 0.4 * length ** (2 / 3))
-        waves = int(np.clip(length / (options.memories * memory), fewest, most))
+        waves = int(np.clip(length / (MEMORIES * memory), fewest, most))
         phase = np.pi * (sample[rows] - first + 0.5) / length
         turned = np.sqrt(2) * np.cos(np.arange(1, waves + 1)[:, None] * phase) @ scores[rows]
         part = turned.T @ turned / waves

@@ -53,7 +53,7 @@ def choose(
     """
     named = None if learn is None else tuple(learn)
     if actuator != "auto":
-        chosen, notes = _loss(loss, parts, method, actuator)
+        chosen, notes = _loss(loss, parts, method, actuator, options.solve)
         return Choice(actuator, chosen, named, notes)
     if method == "linear":
         return Choice("stribeck", "torque" if loss == "auto" else loss, named, ())
@@ -63,12 +63,12 @@ def choose(
     rows = equations(clear.fitted, late, np.ones(robot.num_joints))
     table = columns(robot, rows)
     if not all(np.isfinite(part).all() for part in (*table.parts.values(), table.wanted)):
-        chosen, notes = _loss(loss, parts, method, actuator)
+        chosen, notes = _loss(loss, parts, method, actuator, options.solve)
         return Choice("ideal", chosen, named, notes)  # the fit will say so
     q = np.concatenate([track.q for track in parts.fitted])
     reference = partial(_reference, robot, rows, q)
     found = search(table, scaled, parts.timed and not instants, reference if table.driven.any() else None)
-    chosen, notes = _loss(loss, parts, method, actuator, found.left, options.solve)
+    chosen, notes = _loss(loss, parts, method, actuator, options.solve, found.left)
     picked = _choice(found, robot, chosen, named, notes, options.solve)
     return replace(picked, excitation=_excitation(found, robot, q, table.driven))
 
@@ -93,8 +93,8 @@ def _loss(
     parts: Split,
     method: str,
     actuator: str | AbstractActuator,
+    options: SolveOptions,
     left: float = 0.0,
-    options: SolveOptions = SolveOptions(),  # noqa: B008 (frozen)
 ) -> tuple[str, tuple[Note, ...]]:
     """Torques where every joint is driven; else trajectories, or accelerations where there is no order in time.
 
