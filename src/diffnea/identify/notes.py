@@ -246,25 +246,6 @@ SENTENCES: dict[str, str] = {
 }
 
 
-# What other recordings of the same joints could tell.
-OTHER_RECORDINGS = frozenset(
-    {
-        "unknown-never-moved",
-        "unknown-never-commanded",
-        "unknown-unseen",
-        "unknown-not-separable",
-        "unknown-servo-scale",
-        "unknown-too-weak",
-        "unknown-too-wide",
-        "unknown-at-most",
-        "unknown-static-friction",
-        "unknown-static-top",
-        "unknown-stribeck-velocity",
-        "unknown-network",
-    }
-)
-
-
 @dataclass(frozen=True)
 class Note:
     """One thing to say: a stable code, whose it is (a joint, link or recording; "" for the whole fit), and values."""

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify import Fit
-from diffnea.identify.notes import OTHER_RECORDINGS
 from diffnea.identify.problem.measurements.weighting import scales
 from diffnea.models import Model
 from diffnea.report import residuals
@@ -27,6 +26,23 @@ REMEDIES = {
 UNCERTAIN, NAMED = 0.25, 3
 # A joint that uses less than this share of its range or speed could tell more.
 LITTLE_USED = 0.4
+# What other recordings of the same joints could tell.
+OTHER_RECORDINGS = frozenset(
+    {
+        "unknown-never-moved",
+        "unknown-never-commanded",
+        "unknown-unseen",
+        "unknown-not-separable",
+        "unknown-servo-scale",
+        "unknown-too-weak",
+        "unknown-too-wide",
+        "unknown-at-most",
+        "unknown-static-friction",
+        "unknown-static-top",
+        "unknown-stribeck-velocity",
+        "unknown-network",
+    }
+)
 
 
 def missed(fit: Fit, found: Evidence, joints: Joints) -> list[str]:
