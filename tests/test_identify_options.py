@@ -1,6 +1,7 @@
 """Tuned numbers of identification: few, in one place, each read by the code, and none by the name of another."""
 
 import ast
+import re
 from collections import defaultdict
 from dataclasses import fields
 from pathlib import Path
@@ -111,3 +112,12 @@ def test_types_are_said():
         for node in ast.walk(ast.parse(path.read_text()))
     )
     assert found < 30
+
+
+def test_the_page_names_constants_that_there_are():
+    page = (Path(__file__).parent.parent / "docs" / "how-a-fit-runs.md").read_text()
+    table = page[page.index("### Numbers that are no options") :].split("\n## ")[0]
+    named = set(re.findall(r"`([A-Z][A-Z_]+)`", table))
+    there = {name for path in IDENTIFY.rglob("*.py") for name in constants(ast.parse(path.read_text()))}
+    assert len(named) > 30 and named <= there, named - there
+    assert f"the {len(options())} fields" in page

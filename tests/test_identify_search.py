@@ -19,19 +19,21 @@ from diffnea.models import Model
 from diffnea.recordings import Recording
 from diffnea.simulate import rollout
 
+BEHIND = SolveOptions().behind
+
 
 def test_validation_chooses_between_starts_that_fit_about_as_well():
-    assert _ranked(np.array([1.0, 1.1, 1.5]), np.array([3.0, 1.0, 2.0])).tolist() == [1, 2, 0]
+    assert _ranked(np.array([1.0, 1.1, 1.5]), np.array([3.0, 1.0, 2.0]), BEHIND).tolist() == [1, 2, 0]
 
 
 def test_a_start_that_explains_nothing_is_not_chosen_however_calm_the_validation_data():
     # Measured on the real cart-pole: the minimum without a pole has five times the loss, and looks better at rest.
-    assert _ranked(np.array([0.16, 0.77, 0.54]), np.array([0.3, 0.1, 0.2]))[0] == 0
+    assert _ranked(np.array([0.16, 0.77, 0.54]), np.array([0.3, 0.1, 0.2]), BEHIND)[0] == 0
 
 
 def test_what_is_not_finite_comes_last_and_exact_fits_are_equals():
     loss, validation = np.array([np.inf, 1e-30, 1e-27, 2e-3]), np.array([0.0, 2.0, 1.0, np.nan])
-    assert _ranked(loss, validation).tolist()[:2] == [2, 1]
+    assert _ranked(loss, validation, BEHIND).tolist()[:2] == [2, 1]
 
 
 def test_starts_that_were_stopped_on_the_way_do_not_agree():

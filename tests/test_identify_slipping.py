@@ -9,6 +9,7 @@ from diffnea.actuators import Coupling, Grease, Stribeck, combine
 from diffnea.cli.inputs import read_robot
 from diffnea.identify.friction.prandtl import Slip, coordinates, ways
 from diffnea.identify.friction.prandtl_fit import HOLDS, LENGTHS, slipping
+from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.models import Model
@@ -44,7 +45,7 @@ def recorded(length, hold=1.0, pause=0):
 
 @pytest.mark.parametrize("true", [0, 2])
 def test_the_length_is_found_that_made_the_torques(true):
-    found = slipping(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[true])], np.ones(2))
+    found = slipping(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[true])], np.ones(2), SolveOptions())
     np.testing.assert_allclose(found.lengths, LENGTHS[true])
     assert found.hold == HOLDS[0]  # it never rests: nothing tells
 
@@ -52,11 +53,13 @@ def test_the_length_is_found_that_made_the_torques(true):
 def test_what_the_data_do_not_tell_is_the_first_length():
     track = recorded(LENGTHS[2])
     one_way = replace(track, q=track.q + track.dt * np.arange(len(track))[:, None], qd=track.qd + 1)
-    np.testing.assert_allclose(slipping(Model(ROBOT, ACTUATOR), [one_way], np.ones(2)).lengths, LENGTHS[0])
+    np.testing.assert_allclose(
+        slipping(Model(ROBOT, ACTUATOR), [one_way], np.ones(2), SolveOptions()).lengths, LENGTHS[0]
+    )
 
 
 def test_what_a_long_rest_leaves_is_found():
-    found = slipping(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[1], 0.25, pause=8000)], np.ones(2))
+    found = slipping(Model(ROBOT, ACTUATOR), [recorded(LENGTHS[1], 0.25, pause=8000)], np.ones(2), SolveOptions())
     assert found.hold == 0.25
     np.testing.assert_allclose(found.lengths, LENGTHS[1])
 
@@ -64,4 +67,4 @@ def test_what_a_long_rest_leaves_is_found():
 def test_friction_that_goes_by_velocity_needs_no_spring():
     track = recorded(LENGTHS[0])
     u = torques(Model(ROBOT, ACTUATOR.parts[0]), track.q, track.qd, track.qdd, 0 * track.q).left
-    assert slipping(Model(ROBOT, ACTUATOR.parts[0]), [replace(track, u=u)], np.ones(2)) is None
+    assert slipping(Model(ROBOT, ACTUATOR.parts[0]), [replace(track, u=u)], np.ones(2), SolveOptions()) is None

@@ -29,7 +29,7 @@ PLANS: dict[str, tuple[Experiment, dict[str, Any]]] = {
 }
 OFF, FRESH = 0.2, 50
 # Probabilities and shares stay below 1; an exact half or double of a confidence means nothing, so its tail is changed.
-TAILS = ("confidence",)
+TAILS = ("confidence", "better", "promising", "table", "clear_table")
 
 
 def changes() -> Iterator[tuple[str, Options]]:

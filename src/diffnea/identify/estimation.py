@@ -144,7 +144,7 @@ class Estimator:
         if not parts.timed or not self.request.compares_torques or not isinstance(before, Model):
             return parts
         with stage("looking where joints turn back"):
-            slip = slipping(before, parts.fitted, weight)
+            slip = slipping(before, parts.fitted, weight, self.request.options.solve)
         if slip is None:
             return parts
         names = ("train", "validation", "fitted", "test")

@@ -33,6 +33,11 @@ class SolveOptions:
     most_strength: float = 1e4  # no file is better than 1 %
     weak_width: float = 3.0  # expected distance of numbers that are no body's, in moderate changes
     ratio_width: float = 0.5  # of the logarithm of static by kinetic friction, which is seldom beyond 2
+    # A start whose loss is so many times the lowest is not chosen, whatever validation says.
+    behind: float = 2.0
+    # How far joints give before they slip is another length, or other friction after a rest, where that leaves less of
+    # the torques by this share, of squares.
+    slips_clearly: float = 0.01
     # Trajectories are compared of so few joints where a regression leaves more than this share of some joint's torques.
     few_joints: int = 3
     well_explained: float = 0.05
@@ -132,6 +137,14 @@ class ServoOptions:
     # Sets of slopes before a table is looked for, twice so many with a jump between them; and with all that was found.
     rough: int = 2
     fine: int = 30
+    # More parts of the actuator must lower the error to this share of what it was.
+    better: float = 0.85
+    # To this share, what each motor has, where gains are known; and a table, before its numbers are fitted.
+    promising: float = 0.95
+    # To this share a table, once its numbers are fitted; and where it is the lower one, of the error of a rough search,
+    # there is a table, and no need to search on without.
+    table: float = 0.9
+    clear_table: float = 0.75
 
 
 @dataclass(frozen=True)

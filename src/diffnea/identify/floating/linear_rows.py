@@ -8,10 +8,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from diffnea.identify.floating.stretches import Stretch, bandwidth_of
+from diffnea.identify.problem.measurements.equations import ALIAS_FREE
 from diffnea.identify.problem.measurements.rows import taps_of
 
-# States smoothed to so many radians a sample need no more samples (`problem.tracks`).
-RADIANS_A_SAMPLE = 0.5 * np.pi
 # So many samples at a time: their columns take some tens of megabytes.
 AT_ONCE = 2048
 
@@ -56,7 +55,7 @@ def filtered(
 ) -> LinearRows | None:
     """The equations of all stretches of one rate, up to this frequency in Hz; None where they are too short for it."""
     tables, samples, segments, dt = [], [], [], stretches[0].dt
-    every = max(1, int(RADIANS_A_SAMPLE / (2 * math.pi * dt * max(each.wide for each in stretches))))
+    every = max(1, int(ALIAS_FREE / (2 * math.pi * dt * max(each.wide for each in stretches))))
     taps = taps_of(2 * math.pi * every * dt * bandwidth)
     for k, stretch in enumerate(stretches):
         found = _through(stretch.take(slice(None, None, every)), columns, taps)

@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from diffnea.batches import regressor
 from diffnea.identify.friction.prandtl import Slip, coordinates, known
+from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.measurements.equations import equations
 from diffnea.identify.problem.measurements.rows import Batch, Rows, through
 from diffnea.identify.problem.measurements.tracks import Track
@@ -24,15 +25,17 @@ LENGTHS, SLIDING = (3e-5, 1e-4, 3e-4, 1e-3), 0.1
 # Shares of friction that a long rest leaves. The first is taken where the data do not tell: creep lets go of any part
 # of it, and half is off by half at most.
 HOLDS = (0.5, 1.0, 0.75, 0.25, 0.0)
-# Something else is better when it leaves less by this share, of squares; joints are gone through so many times.
-MARGIN, SLIP_ROUNDS = 0.01, 2
+# Joints are gone through so many times.
+SLIP_ROUNDS = 2
 # Columns of length 1 that add less than this to the others are rounding.
 RIDGE = 1e-7
 # Looked at are so many pieces, of so many samples each.
 SAMPLED, A_PIECE = 16, 4096
 
 
-def slipping(model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " n"]) -> Slip | None:
+def slipping(
+    model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " n"], options: SolveOptions
+) -> Slip | None:
     """Lengths for each joint, then for each motor of the actuator's that turns with several; one share for all.
 
     None where the signs of velocities explain the torques better than any spring.
@@ -43,19 +46,20 @@ def slipping(model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " 
     columns, choice = _Columns.of(model, tracks, weight, candidates), [0] * len(rows)
     for _ in range(SLIP_ROUNDS):
         for k in range(len(rows)):
-            choice[k] = _best([columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(len(LENGTHS))])
+            left = [columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(len(LENGTHS))]
+            choice[k] = _best(left, options.slips_clearly)
     lengths = np.array([LENGTHS[each] for each in choice]) * scale
     shares = [Slip(lengths, hold) for hold in HOLDS]
     columns = _Columns.of(model, tracks, weight, shares)
-    best = shares[_best([columns.left([k] * len(rows)) for k in range(len(HOLDS))])]
+    best = shares[_best([columns.left([k] * len(rows)) for k in range(len(HOLDS))], options.slips_clearly)]
     columns = _Columns.of(model, tracks, weight, (best, None))
     return best if columns.left([0] * len(rows)) <= columns.left([1] * len(rows)) else None
 
 
-def _best(errors: Sequence[float]) -> int:
+def _best(errors: Sequence[float], clearly: float) -> int:
     """The lowest, or the first unless that is clearly higher."""
     best = int(np.argmin(errors))
-    return best if errors[best] < (1 - MARGIN) * errors[0] else 0
+    return best if errors[best] < (1 - clearly) * errors[0] else 0
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,6 @@ PLAIN, MORE = "servo+coulomb+load+delay", ("constant", "lead", "differential")
 PROFILE = "profile"
 # What shows where gains are known: the most torque, which high gains reach; friction that differs at rest.
 AT_GAINS = "servo+stribeck+load+limit+delay"
-# More must lower the error to this share of what it was; what shows at known gains, which each motor has, to that.
-BETTER, BETTER_AT_GAINS = 0.85, 0.95
 # Samples that are enough to choose by.
 CHOOSING_SAMPLES = 20_000
 
@@ -43,16 +41,16 @@ def choose_servo(unknowns_of: Callable[[str], Unknowns], tracks: Sequence[Track]
         return float(roughly(Objective(data, freed), options.rough, dt).rms.mean())
 
     more = MORE if tracks[0].q.shape[1] > 1 else MORE[:-1]
-    shares = {PLAIN: 1.0, "+".join((PLAIN, *more)): BETTER}
+    shares = {PLAIN: 1.0, "+".join((PLAIN, *more)): options.better}
     if tracks[0].gain is not None:
-        shares |= {AT_GAINS: BETTER_AT_GAINS, f"{AT_GAINS}+{more[0]}": BETTER_AT_GAINS**2}
+        shares |= {AT_GAINS: options.promising, f"{AT_GAINS}+{more[0]}": options.promising**2}
     errors = {name: left(name, some) for name in shares}
     best = min(errors, key=lambda name: errors[name] / shares[name])
     tried = ", ".join(f"{name} {1e3 * error:.1f} mrad" for name, error in errors.items())
     quick, profiled = with_quickest(tracks), f"{best}+{PROFILE}"
     without, with_it = (left(name, quick) for name in (best, profiled))
     tried += f"; with {PROFILE} {1e3 * with_it:.1f} instead of {1e3 * without:.1f} mrad, the quickest among them"
-    return ServoChoice(profiled if with_it < BETTER * without else best, tried)
+    return ServoChoice(profiled if with_it < options.better * without else best, tried)
 
 
 def some_motions(tracks: Sequence[Track]) -> list[Track]:

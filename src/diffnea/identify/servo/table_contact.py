@@ -26,10 +26,6 @@ SHARES = (0.002, 0.01, 0.03, 0.06, 0.12)
 BESIDE = (0.03, 0.08)
 # N/m of the first try; soft, so that a height that is a little off still leads somewhere.
 STIFFNESS = 1000.0
-# A table must lower the mean RMS error by this share before its numbers are fitted, and by this once they are.
-PROMISING, TABLE_WORTH = 0.05, 0.1
-# Below this share of the error of a rough search without one, there is a table, and no need to search on without.
-CLEAR = 0.75
 
 
 def tip(robot: Robot) -> Float[np.ndarray, "3"]:

@@ -78,15 +78,15 @@ def _with_table(
         return _searched(Objective(data, freed), rough.theta, options, dt)
 
     first = table_contact.best(data, freed, rough.theta, table_contact.candidates(robot, tracks))
-    if first.loss > (1 - table_contact.PROMISING) * rough.loss:
+    if first.loss > options.promising * rough.loss:
         return freed, alone(), rough.loss
     second = table_contact.best(data, freed, rough.theta, table_contact.beside(first.free.tree[2]))
     chosen = min((first, second), key=lambda tried: tried.loss).free
     found = _searched(Objective(data, chosen), chosen.start, options, dt)
-    if found.loss < table_contact.CLEAR * rough.loss:
+    if found.loss < options.clear_table * rough.loss:
         return chosen, found, rough.loss
     without = alone()
-    if found.loss > (1 - table_contact.TABLE_WORTH) * without.loss:
+    if found.loss > options.table * without.loss:
         return freed, without, without.loss
     return chosen, found, without.loss
 

@@ -23,8 +23,6 @@ from diffnea.identify.solve.task import Task as Task
 # Starts race on so many samples at least, and on so many residuals for each number; the winner sees all.
 RACE, RACE_ROWS = 400, 8
 VALIDATED = 1024  # samples that choose between them
-# A start whose loss is so many times the lowest is not chosen, whatever validation says.
-BEHIND = 2.0
 # With more numbers than this the normal equations cost more than they bring, and ADAM does the work.
 MOST_FOR_NORMAL = 700
 # A short ADAM run for starts that Levenberg-Marquardt cannot use.
@@ -87,7 +85,7 @@ def _raced(task: Task, iterations: int) -> tuple[np.ndarray, tuple[float, ...], 
     checked = problem(
         task.loss, task.free, task.validation.take(_even(len(task.validation.q), VALIDATED)), len(run.theta)
     )
-    order = _ranked(run.loss, checked.loss(run.theta))
+    order = _ranked(run.loss, checked.loss(run.theta), task.options.behind)
     ends = run.theta[order[:1]]
     if any(rows.low_pass for rows in task.rows):  # another loss than that of the race: its minimum may be elsewhere
         revived = _revived(race, ends[0], task.starts[order[0]])
@@ -95,14 +93,14 @@ def _raced(task: Task, iterations: int) -> tuple[np.ndarray, tuple[float, ...], 
     return ends, run.history, notes
 
 
-def _ranked(loss: Float[np.ndarray, " starts"], validation: Float[np.ndarray, " starts"]) -> np.ndarray:
+def _ranked(loss: Float[np.ndarray, " starts"], validation: Float[np.ndarray, " starts"], behind: float) -> np.ndarray:
     """The starts from the best to the worst by validation; after them those that fit their own data far worse.
 
     The validation part may be short and calm. A model that explains nothing can look good there.
     """
     finite = np.isfinite(validation) & np.isfinite(loss)
-    behind = ~(loss <= BEHIND * np.nanmin(loss) + FLOOR)
-    return np.lexsort((np.where(finite, validation, np.inf), behind, ~finite))
+    worse = ~(loss <= behind * np.nanmin(loss) + FLOOR)
+    return np.lexsort((np.where(finite, validation, np.inf), worse, ~finite))
 
 
 def _revived(problem: Problem, theta: Float[np.ndarray, " p"], start: Float[np.ndarray, " p"]) -> np.ndarray:
