@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 
 import diffnea as dn
 from diffnea import batches, dynamics, kernels, spatial
+from diffnea.dynamics.forward_dynamics import is_deep
 from diffnea.robot import astype
 
 LAW = 1e-10
@@ -154,8 +155,8 @@ DEEP = dn.Tree(tuple(range(-1, 14)), ("revolute", "prismatic", "continuous") * 5
 
 
 def test_a_deep_chain_uses_the_articulated_body_algorithm():
-    assert dynamics._is_deep(DEEP)
-    assert not any(dynamics._is_deep(tree) for tree in SHAPES)
+    assert is_deep(DEEP)
+    assert not any(is_deep(tree) for tree in SHAPES)
 
 
 @given(st.sampled_from([SHAPES[2], SHAPES[4], DEEP]), st.integers(0, 2**32 - 1))
@@ -176,7 +177,7 @@ def test_locked_joints_stand_still_and_the_others_meet_their_torques(tree, seed)
 @pytest.mark.parametrize("deep", [False, True], ids=["factored", "articulated"])
 def test_derivatives_with_a_locked_joint_meet_differences(deep, monkeypatch):
     robot, free = random_robot(BRANCHED, 5), jnp.array([1.0, 0.0, 1.0])
-    monkeypatch.setattr(dynamics, "_is_deep", lambda parents: deep)
+    monkeypatch.setattr("diffnea.dynamics.forward_dynamics.is_deep", lambda parents: deep)
     jax.clear_caches()  # what was traced before chose the other way
 
     @kernels.compile
