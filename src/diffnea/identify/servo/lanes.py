@@ -5,7 +5,7 @@ fill vector registers, which one long motion would leave idle.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import jax
@@ -20,7 +20,7 @@ from diffnea.simulate.memory import at_rest
 from diffnea.simulate.safe import safe_step
 from diffnea.simulate.servo import with_gains
 
-# Lanes at most: with several models these fill every register.
+# Lanes at most: with a block of models these fill every register.
 MOST_LANES = 16
 # Rows of a motion are correlated: every so many of them are enough for slopes.
 THIN = 6
@@ -43,6 +43,14 @@ class Lanes:
     def count(self) -> int:
         """How many motions there are."""
         return int(self.motion.max()) + 1
+
+    def windowed(self, rows: int) -> "Lanes":
+        """The same with every motion set to where the robot was after each so many rows."""
+        first = self.first.copy()
+        for lane, motions in enumerate(self.motion):
+            for k in np.unique(motions[motions >= 0]):
+                first[lane, np.flatnonzero(motions == k)[::rows]] = True
+        return replace(self, first=first)
 
     @property
     def compared_rows(self) -> Int[np.ndarray, " row"]:

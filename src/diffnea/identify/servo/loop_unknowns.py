@@ -55,8 +55,11 @@ class Freedom:
 
     def model(self, theta: Float[Array, " p"]) -> Model:
         """The model of θ."""
-        virtual, actuator, table = parameters.unpack(self.tree, self.masks, theta)
-        return Model(parameters.decode(virtual), actuator, table)
+        return _model(self.tree, self.masks, theta)
+
+    def models(self, thetas: Float[np.ndarray, "k p"]) -> Model:
+        """The models of several θ, one a row of every leaf."""
+        return _models(_Masks(self.masks), self.tree, jnp.asarray(thetas))
 
     def at(self, theta: Float[np.ndarray, " p"]) -> "Freedom":
         """The same from another start, expected where it was."""
@@ -68,6 +71,11 @@ class Freedom:
         mask = jax.tree.map(lambda leaf: np.full(np.shape(leaf), free), table)
         anchor = None if self.anchor is None else (*self.anchor[:2], table)
         return Freedom((*self.tree[:2], table), (*self.masks[:2], mask), anchor)
+
+    @property
+    def anchored(self) -> "Freedom":
+        """The same where its numbers are expected."""
+        return self if self.anchor is None else replace(self, tree=self.anchor, anchor=None)
 
     def scales(self, sizes: dict[str, float]) -> Float[np.ndarray, " p"]:
         """One of the sizes for each entry of θ, in its own unit there."""
@@ -95,6 +103,31 @@ class Freedom:
                 lambda t: t.stiffness, size, np.asarray(float(table.stiffness) * 10 * sizes["positive"])
             )
         return np.asarray(parameters.pack((robot, driving, table), self.masks), np.float64)
+
+
+class _Masks:
+    """Masks as something that programs can be kept by: equal where they choose the same numbers."""
+
+    def __init__(self, tree: PyTree):
+        self.tree = tree
+        leaves, structure = jax.tree.flatten(tree)
+        self._key = structure, tuple((np.shape(leaf), np.asarray(leaf).tobytes()) for leaf in leaves)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Masks) and self._key == other._key
+
+
+def _model(tree: PyTree, masks: PyTree, theta: Float[Array, " p"]) -> Model:
+    virtual, actuator, table = parameters.unpack(tree, masks, theta)
+    return Model(parameters.decode(virtual), actuator, table)
+
+
+@partial(jax.jit, static_argnums=0)
+def _models(masks: _Masks, tree: PyTree, thetas: Float[Array, "k p"]) -> Model:
+    return jax.vmap(lambda theta: _model(tree, masks.tree, theta))(thetas)
 
 
 def _share(raw: np.ndarray, share: float) -> np.ndarray:

@@ -38,27 +38,30 @@ def tip(robot: Robot) -> Float[np.ndarray, "3"]:
 
 
 def candidates(robot: Robot, tracks: Sequence[Track]) -> list[Table]:
-    """Tables at several heights, touched by the tip alone."""
+    """Tables at several heights, touched by the tip alone, which is there twice: so all tables are of one form."""
     point, link = tip(robot), robot.num_joints - 1
     poses = np.concatenate([np.asarray(batches.forward_kinematics(robot, t.measured[::5])[:, link]) for t in tracks])
     heights = poses[:, 2, 3] + poses[:, 2, :3] @ point
     levels = np.quantile(heights, SHARES)
-    return [_table(level, point[None], link) for level in levels]
+    return [_table(level, np.stack([point, point]), link) for level in levels]
+
+
+def at_one_point(table: Table) -> Table:
+    """The same with the first point alone."""
+    return Table(table.height, jnp.asarray(STIFFNESS), table.points[:1], table.links[:1])
 
 
 def beside(table: Table) -> list[Table]:
-    """The same with a second point beside the first, in each direction of the link's frame."""
+    """The same with the second point beside the first, in each direction of the link's frame."""
     point = np.asarray(table.points, float)[0]
     shifts = [sign * size * axis for size in BESIDE for axis in np.eye(3) for sign in (1, -1)]
-    return [_with_points(table, np.stack([point, point + shift])) for shift in shifts]
+    return [_table(float(table.height), np.stack([point, point + shift]), table.links[0]) for shift in shifts]
 
 
 def _table(height: float, points: np.ndarray, link: int) -> Table:
-    return Table(jnp.asarray(height), jnp.asarray(STIFFNESS), jnp.asarray(points), (link,) * len(points))
-
-
-def _with_points(table: Table, points: np.ndarray) -> Table:
-    return Table(table.height, table.stiffness, jnp.asarray(points), (table.links[0],) * len(points))
+    """Points where there are several of one place bear their part."""
+    each = STIFFNESS * len(np.unique(points, axis=0)) / len(points)
+    return Table(jnp.asarray(height), jnp.asarray(each), jnp.asarray(points), (link,) * len(points))
 
 
 @dataclass(frozen=True)

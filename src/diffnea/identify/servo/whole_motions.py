@@ -81,7 +81,8 @@ def _with_table(
     if first.loss > options.promising * rough.loss:
         return freed, alone(), rough.loss
     second = table_contact.best(data, freed, rough.theta, table_contact.beside(first.free.tree[2]))
-    chosen = min((first, second), key=lambda tried: tried.loss).free
+    one = freed.at(rough.theta).with_table(table_contact.at_one_point(first.free.tree[2]))
+    chosen = second.free if second.loss <= first.loss else one
     found = _searched(Objective(data, chosen), chosen.start, options, dt)
     if found.loss < options.clear_table * rough.loss:
         return chosen, found, rough.loss

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
@@ -24,6 +25,8 @@ SAME_RATE = 1e-4
 RESTLESS = 10.0
 VIBRATION = "vibration"  # the code of that
 ROUNDING = 1e-8  # rad or m: smaller noise is that of numbers
+PROFILED_ROWS = 4096  # in a block of goals that a profile follows
+_profiled = jax.jit(profiled)
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,9 @@ class Track:
         came = np.einsum("pn,tpn->tn", np.asarray(weights(late.delay, late.most)), self.commands(late.most))
         if late.profile is None or self.dt is None:
             return came
-        return np.asarray(profiled(jnp.asarray(came), late.profile, jnp.asarray(self.dt)).mean)
+        # A whole number of blocks, so that tracks of any length are one program or two.
+        padded = np.concatenate([came, np.repeat(came[-1:], -len(came) % PROFILED_ROWS, axis=0)])
+        return np.asarray(_profiled(jnp.asarray(padded), late.profile, jnp.asarray(self.dt)).mean)[: len(came)]
 
     def acting(self, late: Late | None) -> Float[np.ndarray, "time n"]:
         """What acts at each sample: of held commands those before and after it, in equal parts."""

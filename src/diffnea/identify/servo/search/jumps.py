@@ -82,7 +82,9 @@ def _joints(free: Freedom) -> Int[np.ndarray, " p"]:
     parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
     own = tuple(of_part(part) for part in parts)
     own = eqx.tree_at(lambda whole: whole.parts, actuator, own) if isinstance(actuator, Combined) else own[0]
-    tree = jax.tree.map(_of_several, robot), own, jax.tree.map(_of_several, table)
+    # A rotor hides in its own joint's motion.
+    body = eqx.tree_at(lambda virtual: virtual.armature, jax.tree.map(_of_several, robot), of_leaf(robot.armature))
+    tree = body, own, jax.tree.map(_of_several, table)
     return np.asarray(parameters.pack(tree, free.masks)).astype(int)
 
 

@@ -6,7 +6,6 @@ roll-outs under dry friction are rough in the small; differences over a few per 
 
 from dataclasses import dataclass, field
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
@@ -14,10 +13,8 @@ from jaxtyping import Float
 from diffnea.identify.servo.lanes import Lanes, Predictor
 from diffnea.identify.servo.loop_unknowns import EXPECTED, SPREAD, STEP, Freedom
 
-# Models side by side at most: what a prediction holds in memory.
-MOST_MODELS = 24
-# Models side by side at least: fewer are filled up, so that few shapes are compiled.
-LEAST_MODELS = 4
+# Models side by side: with lanes of motions they fill every register. Fewer are filled up: one shape is compiled.
+BLOCK = 4
 # RMS errors are rounded off below this, in rad: a fifth of what encoders of such servos resolve.
 LEAST_RMS = 3e-4
 # How much of the RMS errors' own curvature counts; all of it would leave nothing where one number explains a motion.
@@ -46,16 +43,15 @@ class Objective:
     def __post_init__(self) -> None:
         self.start, self.anchor = self.free.start, self.free.expected
         self.predictor = Predictor(self.data, self.free.model(jnp.asarray(self.start)))
-        self.spread, self.expected = self.free.scales(SPREAD), self.free.scales(EXPECTED)
-        self._models = jax.jit(jax.vmap(self.free.model))
+        self.spread, self.expected = self.free.scales(SPREAD), self.free.anchored.scales(EXPECTED)
 
     def compared(self, thetas: Float[np.ndarray, "k p"]) -> list[Compared]:
         """Of several θ, a block of models at a time."""
         found = []
-        for first in range(0, len(thetas), MOST_MODELS):
-            block = thetas[first : first + MOST_MODELS]
-            padded = np.concatenate([block, np.repeat(block[-1:], -len(block) % LEAST_MODELS, 0)])
-            errors, squares = self.predictor.compared(self._models(jnp.asarray(padded)))
+        for first in range(0, len(thetas), BLOCK):
+            block = thetas[first : first + BLOCK]
+            padded = np.concatenate([block, np.repeat(block[-1:], BLOCK - len(block), 0)])
+            errors, squares = self.predictor.compared(self.free.models(padded))
             for theta, error, mean in zip(block, errors, squares, strict=False):
                 rms = np.sqrt(mean + LEAST_RMS**2)
                 found.append(Compared(error, rms, self._loss(theta, rms)))

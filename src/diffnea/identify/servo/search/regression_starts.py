@@ -1,7 +1,8 @@
 """Starting values of servos by regression: what a closed loop shows at once.
 
 While a joint moves, goal and position differ by `g − q = T ġ + (F/kp) sign(ġ) + G(q)/kp + c`: lag and delay together
-(T), friction, gravity. Each joint by itself, robustly; no derivative of positions is taken.
+(T), friction, gravity. Each joint by itself, robustly; no derivative of positions is taken. The constant c is there for
+actuators that have one alone: where gravity changes little it would take what tells the stiffness.
 """
 
 from collections.abc import Sequence
@@ -37,8 +38,9 @@ OF_DELAY = 0.5
 OF_PAIRS = 0.25
 # Rounds of weighting outliers down, and what is one, in standard deviations.
 OUTLIER_ROUNDS, OUTLIER = 8, 1.5
-# Gravity that explains less than this of a joint's error tells nothing of its stiffness.
-LEAST_GRAVITY = 2e-3
+# Gravity that explains less than this of a joint's error, in rad, tells nothing of its stiffness; nor does a gravity
+# that is less than this share of what acts on another joint, as along an axis that stands upright.
+LEAST_GRAVITY, LEAST_SHARE = 2e-3, 1e-2
 LEAST_LAG, LEAST_BAND, LEAST_SPEED = 5e-3, 1e-3, 1e-2
 # Inner steps of a servo are about as long as this, s, and between so many in a sample: long ones show as lag.
 INNER_SECONDS, LEAST_INNER, MOST_INNER = 2.5e-3, 4, 16
@@ -60,15 +62,17 @@ class Closed:
     acceleration: Float[np.ndarray, " n"]
 
 
-def closed_loops(robot: Robot, tracks: Sequence[Track]) -> Closed:
-    """By regression, joint by joint."""
+def closed_loops(robot: Robot, tracks: Sequence[Track], constant: bool = False) -> Closed:
+    """By regression, joint by joint; `constant` where goals may be of another zero, or a constant torque acts."""
     gravity = np.concatenate([np.asarray(batches.gravity_torque(robot, track.measured)) for track in tracks])
     rates = np.concatenate([np.gradient(track.u, float(track.dt or 1.0), axis=0) for track in tracks])
     errors = np.concatenate([track.u - track.measured for track in tracks])
     shares = np.ones_like(errors)
     if (usual := usual_gain(tracks)) is not None:
         shares = np.concatenate([track.gain for track in tracks if track.gain is not None]) / usual
-    found = np.array([_joint(*columns) for columns in zip(rates.T, errors.T, gravity.T, shares.T, strict=True)])
+    columns = zip(rates.T, errors.T, gravity.T, shares.T, strict=True)
+    least = LEAST_SHARE * float(np.sqrt(np.mean(gravity**2, axis=0)).max())
+    found = np.array([_joint(*column, least, constant) for column in columns])
     fastest = np.array([_fastest(track) for track in tracks]).max(axis=0)
     return Closed(*found.T, *np.maximum(fastest, LEAST_SPEED))
 
@@ -93,23 +97,29 @@ def usual_gain(tracks: Sequence[Track]) -> Float[np.ndarray, " n"] | None:
 
 
 def _joint(
-    rate: np.ndarray, error: np.ndarray, gravity: np.ndarray, share: np.ndarray
+    rate: np.ndarray, error: np.ndarray, gravity: np.ndarray, share: np.ndarray, least: float, constant: bool
 ) -> tuple[float, float, float, float]:
     moving = (np.abs(rate) > MOVING * np.sqrt(np.mean(rate**2))) & (share > 0)
     if moving.sum() < 20:
         return LEAST_LAG, LEAST_BAND, np.nan, 0.0
     rate, error, gravity, share = (each[moving] for each in (rate, error, gravity, share))
-    size = max(float(np.std(gravity)), 1e-12)
+    size = float(np.std(gravity) if constant else np.sqrt(np.mean(gravity**2)))
+    columns = [rate, np.sign(rate), gravity / max(size, 1e-12), *([np.ones_like(rate)] if constant else [])]
     # A servo of half the gain is twice as far off for the same torque.
-    rows = np.column_stack([rate, np.sign(rate), gravity / size, np.ones_like(rate)]) / share[:, None]
-    weight, x = np.ones_like(error), np.zeros(4)
+    lag, band, droop, *rest = _robust(np.column_stack(columns) / share[:, None], error)
+    stiffness = size / droop if droop > LEAST_GRAVITY and size > least else np.nan
+    return max(lag, LEAST_LAG), max(band, LEAST_BAND), stiffness, rest[0] if constant else 0.0
+
+
+def _robust(rows: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """Least squares in which outliers count less and less."""
+    weight, x = np.ones_like(error), np.zeros(rows.shape[1])
     for _ in range(OUTLIER_ROUNDS):
         x = np.linalg.lstsq(rows * weight[:, None], error * weight, rcond=1e-9)[0]
         left = np.abs(error - rows @ x)
         usual = OUTLIER * 1.48 * np.median(left) + 1e-12
         weight = np.sqrt(np.minimum(1.0, usual / np.maximum(left, 1e-12)))
-    stiffness = size / x[2] if x[2] > LEAST_GRAVITY else np.nan
-    return max(x[0], LEAST_LAG), max(x[1], LEAST_BAND), stiffness, x[3]
+    return x
 
 
 def started(actuator: AbstractActuator, closed: Closed, dt: float) -> AbstractActuator:
@@ -136,6 +146,12 @@ def paced(actuator: AbstractActuator, dt: float) -> AbstractActuator:
 def _servo(actuator: AbstractActuator) -> Servo:
     parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
     return next(part for part in parts if isinstance(part, Servo))
+
+
+def has_constant(actuator: AbstractActuator) -> bool:
+    """Whether an actuator has a constant torque of its own."""
+    parts = actuator.parts if isinstance(actuator, Combined) else (actuator,)
+    return any(isinstance(part, Offset) for part in parts)
 
 
 def _started(part: AbstractActuator, stiffness: np.ndarray, closed: Closed, dt: float) -> AbstractActuator:
