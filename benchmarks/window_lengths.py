@@ -2,8 +2,9 @@
 
     python -m benchmarks.window_lengths [--families furuta cartpole] [--robots 16] [--noise lo] [--friction viscous]
 
-Logs are of the outside simulator, one of 16 s a robot, whose file is 10 % off. A fit chooses the length of its windows;
-here windows of every length are fitted from where the acceleration loss has ended, so that only the length differs.
+Logs are of the outside simulator, one of 16 s a robot, whose file is 10 % off. A fit takes windows of several lengths
+together; here those of every length by itself and all together are fitted from where the acceleration loss has ended,
+so that only the length differs.
 Curves of dry friction are left out: their intervals are profiles of the torque equations, not of windows.
 """
 
@@ -52,8 +53,8 @@ def fitted(log: Experiment, lengths: list[float], number: int) -> Iterator[dict[
         free = unknowns(warm.robot, LEARN, warm.model.actuator, jax.random.key(0))
         tracks = split(read, read, given.joint_names, given.num_joints, 0).fitted
         fitter = Fitter(free, spread_of(tracks), tracks, np.asarray(free.start), TrajectoryOptions())
-        for length in lengths:
-            stage = fitter.all(length, np.asarray(free.start))
+        for taken in ways(lengths):
+            stage = fitter.all(taken, np.asarray(free.start))
             if stage is None:
                 continue
             for each in analyse(stage.linearised(LEARN)).combinations:
@@ -62,16 +63,27 @@ def fitted(log: Experiment, lengths: list[float], number: int) -> Iterator[dict[
                     true = each.of(truth)
                     held = bool(each.lower <= true <= each.upper)
                     score = (each.value - true) / each.std
-                    yield {"length": length, "windows": stage.alone, "kind": kind, "held": held, "score": score}
+                    yield {"length": name(taken), "windows": stage.alone, "kind": kind, "held": held, "score": score}
+
+
+def ways(lengths: list[float]) -> list[tuple[float, ...]]:
+    """Each length by itself, and all of them together."""
+    each = [(length,) for length in lengths]
+    return each if len(lengths) < 2 else [*each, tuple(sorted(lengths))]
+
+
+def name(lengths: tuple[float, ...]) -> str:
+    """Of a column."""
+    return f"{lengths[0]:g} s" if len(lengths) == 1 else "together"
 
 
 def table(found: list[dict[str, Any]], lengths: list[float]) -> str:
     """By kind and length: coverage in per cent, of how many, and the RMS of errors in standard deviations."""
-    kinds = ["all", *sorted({each["kind"] for each in found})]
-    lines = ["| | " + " | ".join(f"{length:g} s" for length in lengths) + " |", "|---" * (1 + len(lengths)) + "|"]
+    kinds, columns = ["all", *sorted({each["kind"] for each in found})], list(map(name, ways(lengths)))
+    lines = ["| | " + " | ".join(columns) + " |", "|---" * (1 + len(columns)) + "|"]
     for kind in kinds:
         cells = []
-        for length in lengths:
+        for length in columns:
             rows = [each for each in found if each["length"] == length and kind in ("all", each["kind"])]
             share = 100 * np.mean([each["held"] for each in rows]) if rows else np.nan
             size = np.sqrt(np.mean([each["score"] ** 2 for each in rows])) if rows else np.nan

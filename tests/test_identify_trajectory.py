@@ -131,14 +131,14 @@ class Landscape(Fitter):
         vars(self).update(errors=errors, taken=taken, options=TrajectoryOptions(horizons=horizons))
 
     def start(self, theta, loss=np.inf):
-        return Stage(0.0, theta, 0.0, np.full(1, 9.0))
+        return Stage((), theta, 0.0, np.full(1, 9.0))
 
-    def few(self, horizon, theta, seed):
+    def few(self, length, theta, seed):
         _, chain, stage = seed
         if not len(self.errors):
             return None
         self.taken[chain] += 1
-        return Stage(horizon, theta, 0.0, np.log([np.broadcast_to(self.errors[chain], 4)[stage]]))
+        return Stage((length,), theta, 0.0, np.log([np.broadcast_to(self.errors[chain], 4)[stage]]))
 
 
 def test_chains_run_until_no_new_minimum_is_expected():
@@ -167,7 +167,7 @@ def test_a_chain_that_has_come_to_the_best_minimum_so_far_goes_no_further():
 
 
 def test_a_chain_that_has_no_windows_ends_where_it_began():
-    assert chains.run_chain(Landscape([]), np.ones(2), (0, 0)).horizon == 0.0
+    assert chains.run_chain(Landscape([]), np.ones(2), (0, 0)).lengths == ()
 
 
 def test_friction_is_drawn_for_the_start_that_predicts_best(monkeypatch, swings):
@@ -180,7 +180,7 @@ def test_friction_is_drawn_for_the_start_that_predicts_best(monkeypatch, swings)
     track = Track("swing", 0.004, q, q, q, u, q)
 
     def started(fitter, theta, loss=np.inf):
-        return Stage(0.0, theta, loss, np.full(1, -4.0 if theta[gain] == near[gain] else 1.4))
+        return Stage((), theta, loss, np.full(1, -4.0 if theta[gain] == near[gain] else 1.4))
 
     def race(fitter, starts, seed):
         raced.append(starts)
@@ -227,7 +227,7 @@ def test_another_seed_draws_other_windows_and_starts_and_the_same_seed_the_same(
     stages = [
         fitter.few(0.25, fitter.free.start, seed) for seed in ((0, 1, 2), (0, 1, 2), (1, 1, 2), (0, 2, 2), (0, 1, 3))
     ]
-    places = [stage.problem.shots.x0 for stage in stages if stage is not None and stage.problem is not None]
+    places = [stage.windows.problems[0].shots.x0 for stage in stages if stage is not None and stage.windows is not None]
     assert len(places) == len(stages)
     np.testing.assert_array_equal(places[0], places[1])
     assert all(not np.array_equal(places[0], other) for other in places[2:])

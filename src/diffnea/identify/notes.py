@@ -63,7 +63,7 @@ SENTENCES: dict[str, str] = {
     "unknown-no-fit": "anything: there is no fit",
     "better-friction": "friction of joint {subject}: another curve (kinetic {kinetic:.3g}, static {static:.3g} {unit}) "
     "explains these recordings better than the fitted one; start from it",
-    "trajectory-horizon": "trajectory loss: windows of {seconds:g} s, chosen on roll-outs of the recordings",
+    "trajectory-lengths": "trajectory loss: windows of {lengths} s",
     "trajectory-starts": "trajectory loss: distinct minima found from {starts} starts: {minima}; "
     "expected share of further starts that lead to others: {unexplored:.0%}",
     "trajectory-kept-warm-start": "trajectory loss: no better than its warm start on roll-outs; the warm start is kept",

@@ -67,13 +67,13 @@ def improve(
         exact = warm.error < np.log(MET_EXACTLY)
         ends = race(fitter, [] if exact else [found.theta, *others, *drawn], seed)
         best = chosen(fitter, [warm] if exact else ends.best)
-        if not best.horizon or best.error >= warm.error:
+        if not best.lengths or best.error >= warm.error:
             kept = replace(found, notes=(*found.notes, note("trajectory-kept-warm-start")))
             return Improved(kept, None)
         best, zeros = _with_zeros(fitter, best)
     history = (*found.history, *(stage.loss for stage in ends.best), best.loss)
     counted = [ends.note] if drawn and not exact else []  # the rule is for drawn starts
-    notes = (*found.notes, *counted, note("trajectory-horizon", seconds=best.horizon), *_notes(zeros, free))
+    notes = (*found.notes, *counted, note("trajectory-lengths", lengths=_spoken(best.lengths)), *_notes(zeros, free))
     return Improved(
         replace(found, theta=best.theta, loss=best.loss, history=history, notes=notes),
         partial(best.linearised, free.learned),
@@ -136,43 +136,36 @@ def run_chain(fitter: Fitter, theta: Float[np.ndarray, " p"], seed: tuple[int, i
         stage = fitter.few(horizon, here.theta, (*seed, k))
         if stage is not None:
             here = stage
-            best = stage if stage.error < best.error or not best.horizon else best
+            best = stage if stage.error < best.error or not best.lengths else best
         if horizon == max(options.horizons) and abs(best.error - known) < options.apart:
             break
     return best
 
 
 def chosen(fitter: Fitter, finalists: Sequence[Stage]) -> Stage:
-    """Finalists, best first, fitted to all data: windows of the length with which the first predicts best.
+    """Finalists, best first, fitted to windows of all data and of all lengths at once; the best of them.
 
-    Long windows tell more of θ, but multiply what a model lacks: which counts more differs between machines. Where all
-    data lead away from the finalists, by more than one standard error, the first is left as it is.
+    Long windows tell more of θ, but multiply what a model lacks: which counts more differs between machines and, alike
+    as lengths often predict, from one draw of windows to the next. Where all data lead away from the finalists, by more
+    than one standard error, the first is left as it is.
     """
-    first, *others = finalists
-    lengths = _present(fitter.all(horizon, first.theta) for horizon in fitter.options.all_horizons)
-    if not lengths:
+    first = finalists[0]
+    fitted = [fitter.all(fitter.options.all_horizons, end.theta) for end in finalists]
+    present = [stage for stage in fitted if stage is not None]
+    if not present:
         return first
-    best = min(lengths, key=lambda stage: stage.error)
-    fitted = [best, *_present(fitter.all(best.horizon, end.theta) for end in others)]
-    least = min(fitted, key=lambda stage: stage.error)
+    least = min(present, key=lambda stage: stage.error)
     return first if fitter.judge.clearly_worse(least.errors, first.errors) else least
 
 
-def _present(stages: Iterable[Stage | None]) -> list[Stage]:
-    return [stage for stage in stages if stage is not None]
-
-
 def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
-    """θ and the zeros of recordings that stand out, found in turn while that predicts the recordings better.
-
-    Windows keep the length that was chosen: zeros do not change which tells most.
-    """
+    """θ and the zeros of recordings that stand out, found in turn while that predicts the recordings better."""
     found, zeros, error = (best, Zeros({})), _zeros(fitter, best), np.inf
     for _ in range(ALTERNATIONS):
         if not zeros.shifts:
             break
         there = replace(fitter, tracks=moved(fitter.tracks, zeros))
-        again = there.all(best.horizon, best.theta)
+        again = there.all(best.lengths, best.theta)
         if again is None or again.error >= error:
             break
         best = again
@@ -184,6 +177,11 @@ def _with_zeros(fitter: Fitter, best: Stage) -> tuple[Stage, Zeros]:
 def _zeros(fitter: Fitter, stage: Stage) -> Zeros:
     steps = fitter.steps(fitter.options.all_horizons[0])
     return own_zeros(fitter.free, stage.theta, fitter.tracks, fitter.spread, steps, fitter.every, fitter.options)
+
+
+def _spoken(lengths: Sequence[float]) -> str:
+    *others, last = [f"{length:g}" for length in lengths]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _notes(zeros: Zeros, free: Unknowns) -> Iterable[Note]:
