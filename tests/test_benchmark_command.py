@@ -76,10 +76,14 @@ def test_a_report_is_written_from_what_is_there(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        (["benchmark", "--models", "neo"], 1, 'diffnea: benchmark: model "neo" is not known; use '),
+        (
+            ["benchmark", "--models", "neo"],
+            1,
+            'diffnea: benchmark: model "neo" is not known (did you mean "nea"?); use ',
+        ),
         (["benchmark", "--seeds", "0"], 1, "diffnea: benchmark: 0 seeds; give 1 or more"),
         (["benchmark", "--workers", "0"], 1, "diffnea: benchmark: 0 workers; give 1 or more"),
-        (["report", "absent"], 1, "diffnea: absent: not the folder of a benchmark"),
+        (["report", "absent"], 1, "diffnea: absent: there is no such folder; give that of a fit or a benchmark"),
     ],
 )
 def test_wrong_input_is_one_line(arguments, code, line, capsys, monkeypatch, tmp_path):

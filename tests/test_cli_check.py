@@ -177,9 +177,9 @@ def test_what_is_left_to_evidence_is_what_a_fit_chooses(folder):
     [
         (["arm.urdf"], "no recording; give at least one"),
         (["arm.urdf", "arm.urdf"], 'arm.urdf: ends in ".urdf"; use .csv'),
-        (["arm.urdf", "good.csv", "--columns", "absent.toml"], "absent.toml: no column map can be read"),
+        (["arm.urdf", "good.csv", "--columns", "absent.toml"], "absent.toml: no such file or directory"),
         (["arm.urdf", "good.csv", "--actuator", "viscous+stribeck"], 'actuator "viscous+stribeck"'),
-        (["arm.urdf", "good.csv", "--learn", "luck"], 'fit: learn has "luck"'),
+        (["arm.urdf", "good.csv", "--learn", "luck"], 'check: learn has "luck"'),
         (["cartpole", "quanser_tower"], "quanser_tower: there is no such file"),
         (["arm.urdf", "good.csv", "--out", "good.csv/check.html"], "good.csv: cannot be written (not a directory)"),
         (["arm.urdf", "good.csv", "--out", "."], ".: is a folder; give the name of a file"),

@@ -146,7 +146,7 @@ def test_the_command_lists_and_fetches(server, mirror, cache, capsys):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["get", "moon"], 'no data set "moon"; use quanser_cartpole'),
+        (["get", "moon"], 'no data set "moon"; use dfki_double_pendulum'),
         (["get"], "data get: no name given; use any of quanser_cartpole"),
         (["list", "moon"], "data list: takes no names"),
     ],

@@ -89,7 +89,22 @@ def test_the_package_offers_what_it_lists_and_the_api_page_names_it():
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["fit", "--help"], ["fitt"], ["fit", "--los", "torque"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["fit", "--help"],
+        ["fitt"],
+        ["fit", "--los", "torque"],
+        ["fit", "absent.urdf", "run.csv"],
+        ["fit", "cartpole", "absent.csv"],
+        ["check", "cartpole"],
+        ["check", "cartpol", "run.csv"],
+        ["fit", "cartpole", "quanser_cartpole:train", "--actuator", "viscus"],
+        ["fit", "cartpole", "quanser_cartpole:train", "--learn", "inerta"],
+        ["benchmark", "--models", "nae"],
+        ["data", "get", "quanser"],
+    ],
 )
 def test_help_and_typing_errors_need_no_jax(arguments):
     program = (
@@ -97,6 +112,12 @@ def test_help_and_typing_errors_need_no_jax(arguments):
         "print([name for name in ('jax', 'scipy', 'mujoco') if name in sys.modules])"
     )
     assert _python("-c", program).splitlines()[-1] == "[]"
+
+
+def test_the_package_is_a_command_too():
+    assert _python("-m", "diffnea", "--version") == _python(
+        "-c", "import diffnea as dn; print('diffnea', dn.__version__)"
+    )
 
 
 # Types are checked at run time in the tests, but not for users: these calls run as theirs do.

@@ -1,6 +1,5 @@
 """Where links are and how they move, by name: poses and Jacobians of every link of a robot's file, fixed ones too."""
 
-from difflib import get_close_matches
 from functools import partial
 
 import jax
@@ -15,6 +14,7 @@ from diffnea.formats import link_frames
 from diffnea.joints import joint_frames, joint_twists
 from diffnea.robot import Robot, nameless
 from diffnea.spatial import Adjoint, Transform, identity
+from diffnea.text import meant
 
 ORIGIN = (0.0, 0.0, 0.0)
 
@@ -68,8 +68,7 @@ def _find(robot: Robot, link: str) -> tuple[int, np.ndarray]:
         raise TypeError(f"got a {type(robot).__name__} for a robot; give a Robot, as load_robot reads it")
     placed = link_frames(robot)
     if link not in placed:
-        close = get_close_matches(str(link), placed, 1)
-        hint = f' (did you mean "{close[0]}"?)' if close else f"; it has {', '.join(placed)}"
+        hint = meant(str(link), placed) or f"; it has {', '.join(placed)}"
         raise ValueError(f'robot "{robot.name}" has no link "{link}"{hint}')
     return placed[link]
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 DEGREE = 180 / math.pi
 
@@ -50,6 +51,12 @@ def listed(names: Iterable[str], shown: int | None = None) -> str:
     if shown is not None and len(names) > 2 * shown:
         names = [*names[:shown], f"{len(names) - shown} more"]
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+
+
+def meant(word: str, names: Iterable[str]) -> str:
+    """As ` (did you mean "hinge"?)`, where a name is near to what was given; else nothing."""
+    near = get_close_matches(word, list(names)[:2000], 1)
+    return f' (did you mean "{near[0]}"?)' if near else ""
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -21,6 +21,7 @@ from diffnea.actuators.ripple import Ripple
 from diffnea.actuators.servo import Integral, Lead, Limit, Load, Play, Profile, Servo
 from diffnea.formats import Servo as FileServo
 from diffnea.robot import Robot
+from diffnea.text import meant
 
 # The supply of a motor that nothing else is known of.
 SUPPLY = 12.0
@@ -376,7 +377,8 @@ def _parts(name: str) -> list[str]:
     parts = [part.strip() for part in name.split("+")]
     for part in parts:
         if part not in BUILDERS:
-            raise ValueError(f'actuator "{name}": unknown part "{part}"; use {", ".join(NAMES)}, joined by +')
+            told = f'unknown part "{part}"{meant(part, NAMES)}; use {", ".join(NAMES)}, joined by +'
+            raise ValueError(f'actuator "{name}": {told}')
         if parts.count(part) > 1:
             raise ValueError(f'actuator "{name}": part "{part}" is named twice; name it once')
     for part in parts:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from diffnea.text import meant
+
 SYSTEMS = ("cartpole", "furuta")
 DATASETS = ("uniform", "simulated", "real")  # "stand-in" takes the place of "real" where there are no recordings
 TRAININGS = ("auto", "adam", "trajectory")  # the package's own, the paper's, and roll-outs for all recordings
@@ -121,10 +123,11 @@ def _soon(actuator: str) -> int:
 
 
 def _known(what: str, names: Iterable[str], known: tuple[str, ...]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(names))
+    """The names, each once, in small letters where these are known: the paper's are "NEA" and "FF-NN"."""
+    names = tuple(dict.fromkeys(name.lower() if name.lower() in known else name for name in names))
     for name in names:
         if name not in known:
-            raise ValueError(f'benchmark: {what} "{name}" is not known; use {", ".join(known)}')
+            raise ValueError(f'benchmark: {what} "{name}" is not known{meant(name, known)}; use {", ".join(known)}')
     if not names:
         raise ValueError(f"benchmark: no {what}; use {', '.join(known)}")
     return names

@@ -6,14 +6,18 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, ge
 
 from tyro.conf import Positional
 
+from diffnea.benchmark.grid import DATASETS, MODELS, SYSTEMS, TRAININGS
+from diffnea.cli.arguments import ACTUATORS, AUTO, LEARN
 from diffnea.cli.registry import COMMANDS, arguments_class
 
 # What may stand where the type is only "text".
 _WORDS = {
-    "learn": ("auto", "inertia", "kinematics", "armature", "calibration", "actuator", "friction", "payload"),
-    "systems": ("cartpole", "furuta"),
-    "datasets": ("uniform", "simulated", "real"),
-    "trainings": ("auto", "adam", "trajectory"),
+    "learn": LEARN,
+    "actuator": (AUTO, *ACTUATORS),
+    "systems": SYSTEMS,
+    "datasets": DATASETS,
+    "models": ("all", *MODELS),
+    "trainings": TRAININGS,
 }
 
 

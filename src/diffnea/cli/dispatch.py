@@ -13,6 +13,7 @@ from tyro.conf import FlagCreatePairsOff, PositionalMetavarFromFieldName
 from diffnea import files
 from diffnea.cli.completion import SHELLS, script
 from diffnea.cli.registry import COMMANDS, arguments_class
+from diffnea.cli.typed_names import refuse_slips
 
 
 def command_class(name: str) -> Any:
@@ -47,6 +48,7 @@ def dispatch(arguments: list[str]) -> int:
         if stop.code == 0:  # help was asked for
             print("\n".join(["examples:", *(f"  {each}" for each in arguments_class(arguments[0]).examples)]))
         return stop.code if isinstance(stop.code, int) else 2
+    refuse_slips(arguments[0], given)
     return _run(command_class(arguments[0])(**vars(given)))
 
 

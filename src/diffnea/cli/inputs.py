@@ -13,6 +13,7 @@ import jax
 from rich.console import Console
 
 from diffnea.actuators import AbstractActuator
+from diffnea.cli.typed_names import robot_names
 from diffnea.excitation.choosing import AUTO
 from diffnea.formats import load_robot
 from diffnea.identify import Fit, load_fit
@@ -32,12 +33,6 @@ def double_precision() -> None:
     jax.config.update("jax_enable_x64", True)
 
 
-def robot_names() -> tuple[str, ...]:
-    """The robots that come with the package."""
-    files = resources.files("diffnea.systems").iterdir()
-    return tuple(sorted(file.name.removesuffix(".urdf") for file in files if file.name.endswith(".urdf")))
-
-
 def read_robot(
     name: str,
     allow_unphysical: bool = False,
@@ -50,8 +45,6 @@ def read_robot(
     if not Path(name).exists() and name in robot_names():
         with resources.as_file(resources.files("diffnea.systems") / f"{name}.urdf") as path:
             return load_robot(path, **said)
-    if not Path(name).exists() and not Path(name).suffix:
-        raise ValueError(f"{name}: no such file; give a URDF or MJCF file, or one of {', '.join(robot_names())}")
     return load_robot(name, **said)
 
 

@@ -1,7 +1,6 @@
 """Couplings of a file: joints that follow others, by the links they move; refuses what makes no sense."""
 
 from dataclasses import replace
-from difflib import get_close_matches
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +8,7 @@ import numpy as np
 
 from diffnea.formats.description import Coupling, Description, Joint, RobotFileError, Tendon
 from diffnea.robot import JOINT_KINDS, Robot
+from diffnea.text import meant
 from diffnea.ties import Couplings, Tendons
 
 
@@ -33,11 +33,8 @@ def _check_coupling(coupling: Coupling, description: Description, joints: tuple[
     kinds = {joint.name: joint.kind for joint in description.joints}
     for end in (coupling.follower, coupling.leader):
         if end not in kinds:
-            close = get_close_matches(end, kinds, 1)
-            hint = f' (did you mean "{close[0]}"?)' if close else ""
-            raise RobotFileError(
-                f'joint "{coupling.follower}" is coupled to "{coupling.leader}": no joint "{end}"{hint}'
-            )
+            told = f'no joint "{end}"{meant(end, kinds)}'
+            raise RobotFileError(f'joint "{coupling.follower}" is coupled to "{coupling.leader}": {told}')
         if kinds[end] not in JOINT_KINDS:
             what = f'joint "{coupling.follower}" is coupled to "{coupling.leader}", but "{end}" is {kinds[end]}'
             raise RobotFileError(f"{what}; couple revolute, continuous and prismatic joints")

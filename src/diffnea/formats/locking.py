@@ -5,13 +5,13 @@ A log seldom has every joint of a robot file: grippers are not recorded, and pas
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 
 import numpy as np
 
 from diffnea.formats.description import Description, Joint, Link, RobotFileError, Tendon
 from diffnea.formats.merging import root_of
 from diffnea.robot import SEVERAL
+from diffnea.text import meant
 
 
 def places(description: Description, lock: Mapping[str, float | None] | Iterable[str]) -> tuple[tuple[str, float], ...]:
@@ -20,9 +20,7 @@ def places(description: Description, lock: Mapping[str, float | None] | Iterable
     joints = {joint.name: joint for joint in description.joints if joint.kind != "fixed"}
     for name in asked:
         if name not in joints:
-            close = get_close_matches(name, joints, 1)
-            hint = f' (did you mean "{close[0]}"?)' if close else ""
-            raise RobotFileError(f'no joint "{name}" to lock{hint}; it has {", ".join(joints)}')
+            raise RobotFileError(f'no joint "{name}" to lock{meant(name, joints)}; it has {", ".join(joints)}')
     if joints and len(asked) == len(joints):
         raise RobotFileError("all its joints are locked; leave one that moves")
     held = {name: _place(joints[name], value) for name, value in asked.items()}

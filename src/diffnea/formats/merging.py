@@ -3,12 +3,12 @@
 import heapq
 from collections import Counter
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 
 from diffnea.formats.description import Description, Joint, RobotFileError
 from diffnea.formats.inertia import impossible, moved, parameters_of
+from diffnea.text import meant
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,8 @@ def root_of(description: Description) -> str:
     for joint in joints:
         for end, name in (("parent", joint.parent), ("child", joint.child)):
             if name not in known:
-                close = get_close_matches(name, links, 1)
-                hint = f' (did you mean "{close[0]}"?)' if close else ""
-                raise RobotFileError(f'joint "{joint.name}": its {end} "{name}" is not a link of this file{hint}')
+                told = f'its {end} "{name}" is not a link of this file{meant(name, links)}'
+                raise RobotFileError(f'joint "{joint.name}": {told}')
     movers: dict[str, str] = {}
     for joint in joints:
         if joint.child in movers:

@@ -5,6 +5,12 @@ from typing import Annotated, Literal
 from tyro.conf import arg
 
 AUTO = "auto"
+# Words that are known without looking at anything: what --learn takes, and the parts of actuators.
+LEARN = ("inertia", "kinematics", "armature", "calibration", "actuator", "friction", "payload", AUTO)
+ACTUATORS = tuple(
+    "ideal viscous coulomb stribeck grease nn-friction nn-residual nn-torque motor constant offset delay gain coupling "
+    "differential ripple servo play load lead limit profile integral".split()
+)
 
 # How help names what is given, and no word on defaults that are nothing.
 File = Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")]

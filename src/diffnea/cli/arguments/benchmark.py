@@ -16,7 +16,7 @@ class BenchmarkArguments:
 
     examples: ClassVar[tuple[str, ...]] = (
         "diffnea benchmark --quick",
-        "diffnea benchmark --systems cartpole --models NEA FF-NN --seeds 5 --out runs",
+        "diffnea benchmark --systems cartpole --models nea ff-nn --seeds 5 --out runs",
         "diffnea benchmark --engine ray --workers 64",
     )
 
@@ -27,7 +27,7 @@ class BenchmarkArguments:
     datasets: Words = ("uniform", "simulated", "real")
     """Any of uniform, simulated, real."""
     models: Words = ("all",)
-    """Names of models, or all."""
+    """Names of models, or all: diffnea-viscous, nokin-stribeck-prior, nea, ff-nn and so on."""
     seeds: int = 1
     """How many seeds."""
     trainings: Words = ("auto",)

@@ -21,7 +21,7 @@ class ConvertArguments:
     )
 
     robot: Positional[str]
-    """The robot file, URDF or MJCF."""
+    """The robot file, URDF or MJCF, or the name of a robot that comes with diffnea."""
     out: Positional[str]
     """The file to write: .urdf, or .xml for MJCF."""
     allow_unphysical: Flag = False

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffnea.cli.arguments.convert import ConvertArguments
-from diffnea.formats import load_robot, save_robot
+from diffnea.cli.inputs import read_robot
+from diffnea.formats import save_robot
 
 
 @dataclass(frozen=True)
@@ -12,7 +13,7 @@ class Convert(ConvertArguments):
     """The command; its fields are those of its arguments."""
 
     def run(self) -> dict[str, Any]:
-        robot = load_robot(self.robot, allow_unphysical=self.allow_unphysical)
+        robot = read_robot(self.robot, allow_unphysical=self.allow_unphysical)
         done = save_robot(robot, self.out, allow_unphysical=self.allow_unphysical)
         found = {"robot": self.robot, "out": self.out, "name": robot.name, "joints": list(robot.joint_names)}
         return found | {"files": list(map(str, done))}

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from diffnea.recordings.columns.column_map import TERM_KEYS, check_keys, number
 from diffnea.recordings.columns.table import NAMED, Table, renamed
 from diffnea.recordings.columns.units import SERVO_UNITS, UNITS, Ranges
 from diffnea.recordings.recording import SIGNALS, InputKind, RecordingError
+from diffnea.text import meant
 
 # The joints of one arm by all its names: the SO-100 and SO-101 as LeRobot has them, and as Menagerie and SAGE do.
 ARMS = (
@@ -83,7 +83,7 @@ def lay_out(
     strange = [name for name in mapped if name not in joints]
     if strange:
         raise RecordingError(
-            f'the column map names a joint "{strange[0]}"; the robot has {_some(joints)}{_nearest(strange[0], joints)}'
+            f'the column map names a joint "{strange[0]}"; the robot has {_some(joints)}{meant(strange[0], joints)}'
         )
     _check_count(table, joints, mapped)
     _check_positions(table, joints, mapped)
@@ -166,7 +166,7 @@ def _check_positions(table: Table, joints: Sequence[str], mapped: Mapping[str, A
         still = (
             "" if len(lacking) == len(joints) else f"; or hold what was not recorded still: lock {' '.join(lacking)}"
         )
-        near = _nearest(named, table.names)
+        near = meant(named, table.names)
         logged = [name[2:] for name in table.names if name.startswith("q.")]
         if len(lacking) == len(joints) == len(logged):  # all there, under other names
             still = f"; or, if {_some(logged)} are in this order {_some(joints)}, say so: names = {list(joints)}"
@@ -234,7 +234,7 @@ def _term(source: Any, key: str, reader: _Reader, where: str, table: Table) -> t
         raise RecordingError(f'{where} is {source!r}; give a column\'s name, or {{ column = "name", … }}')
     check_keys(source, TERM_KEYS, where)
     if source["column"] not in table.names:
-        near = _nearest(source["column"], table.names)
+        near = meant(source["column"], table.names)
         raise RecordingError(f'{where}: no column "{source["column"]}"{near}; found {_some(table.names)}')
     sign = number(source.get("sign", reader.entry.get("sign", 1)), f"{where}: sign")
     gear = number(source.get("gear", reader.entry.get("gear", 1)), f"{where}: gear")
@@ -253,7 +253,7 @@ def _term(source: Any, key: str, reader: _Reader, where: str, table: Table) -> t
 def _time(name: str, source: Any, units: Mapping[str, Any], table: Table) -> Signal:
     if source == name and name not in table.names:
         raise RecordingError(
-            f'no column "{name}"{_nearest(name, table.names)}; found {_some(table.names)}; '
+            f'no column "{name}"{meant(name, table.names)}; found {_some(table.names)}; '
             f"name it in a column map, or give rate = <samples a second> there"
         )
     reader = _Reader(table, units, {}, Ranges(), name, 0)
@@ -265,11 +265,6 @@ def _goal_time(column_map: Mapping[str, Any], units: Mapping[str, Any], table: T
     """The goals' own times, where they have some."""
     source = column_map.get("goal_time", "goal_time" if "goal_time" in table.names else None)
     return None if source is None else _time("goal_time", source, units, table)
-
-
-def _nearest(name: str, names: Sequence[str]) -> str:
-    near = get_close_matches(name, names[:2000], 1)
-    return f' (did you mean "{near[0]}"?)' if near else ""
 
 
 def _some(names: Sequence[str]) -> str:
