@@ -135,8 +135,50 @@ def test_a_mistake_in_the_log_is_named_before_any_fit(folder):
     wrong = Check(names[0], (names[1],), ("inertia",), "viscous", "torque")
     result = wrong.run()
     assert result["hint_codes"] == ["hint-input-sign"] and "elbow" in result["hints"][0]
-    assert f"! {result['hints'][0]}" in wrong.summary(result)
+    assert wrong.summary(result).count(result["hints"][0]) == 1 and result["verdict"]["do"] == result["hints"]
     assert Check(names[0], (names[2],), ("inertia",), "viscous", "torque").run()["hint_codes"] == []
+
+
+ROTORS = np.array([0.02, 0.01])
+
+
+def test_rotors_that_evidence_finds_are_no_mistake(folder):
+    """A fit learns them by itself: data are good for it, friction is told as it is, and the command has all options."""
+    robot = dn.load_robot(folder / "arm.urdf")
+    time, q, qd, qdd = swinging(noise=1e-4)
+    friction = 0.1 * qd + np.array([0.3, 0.2]) * np.sign(qd)
+    tau = np.asarray(dn.inverse_dynamics(robot, q, qd, qdd)) + ROTORS * qdd + friction
+    tau += 0.01 * np.random.default_rng(1).normal(size=tau.shape)
+    log = dn.Recording(time=time, q=q, u=tau, joint_names=robot.joint_names)
+    save_recording(log, folder / "rotors.csv")
+    names = (str(folder / "arm.urdf"), str(folder / "rotors.csv"))
+    command = Check(names[0], (names[1],), measured=True)
+    result = command.run()
+    assert "armature raises" in " ".join(result["notes"]) and result["hints"] == []
+    assert result["verdict"]["not_for"] == []
+    assert result["verdict"]["do"] == [f"diffnea fit {names[0]} {names[1]} --measured"]
+    rubs = {each["formula"]: each for each in result["combinations"] if each["kind"] == "actuator"}
+    for k, joint in enumerate(robot.joint_names):
+        found = rubs[f"Coulomb friction({joint})"]
+        assert found["value"] == pytest.approx([0.3, 0.2][k], rel=0.1)
+        assert found["upper"] - found["value"] < 0.1 * found["value"]
+    assert Check(names[0], (names[1],), ("inertia",), "viscous+coulomb").run()["hint_codes"] == ["hint-armature"]
+
+
+def test_of_a_free_fall_only_ratios_are_known_and_none_is_of_a_number_to_itself(folder):
+    robot = dn.load_robot(folder / "arm.urdf")
+    model = dn.Model(robot, dn.actuators.Viscous.of([0.1, 0.1]))
+    run = dn.rollout(model, [1.0, 0.5], [0.0, 0.0], None, dt=1 / RATE, steps=4 * RATE)
+    q = np.asarray(run.q) + 1e-5 * np.random.default_rng(2).normal(size=run.q.shape)
+    save_recording(dn.Recording(time=run.time, q=q, joint_names=robot.joint_names), folder / "fall.csv")
+    result = Check(str(folder / "arm.urdf"), (str(folder / "fall.csv"),)).run()
+    assert result["only_ratios"]
+    assert result["verdict"]["good_for"] and all(
+        each.startswith("ratios of ") for each in result["verdict"]["good_for"]
+    )
+    assert "only their ratios" in result["verdict"]["not_for"][-1]
+    for each in result["combinations"]:
+        assert each["std"] > 1e-12 * abs(each["value"]), each
 
 
 def test_data_of_a_robot_at_rest_tell_nothing(folder):

@@ -160,7 +160,7 @@ def test_the_furuta_pendulum_has_eight_and_the_reasons(furuta_found):
     sums = "J_zz(arm) + 0.007225·m(pendulum) + 0.17·m·c_x(pendulum) + J_zz(pendulum)"
     assert values(furuta_found)[sums] == pytest.approx(5.72e-5 + 0.085**2 * 0.024 + 2.7e-7)
     assert "J_yy(pendulum) − J_zz(pendulum)" in values(furuta_found)
-    reason = "mass and centre of mass of the arm: it turns about a vertical axis and gravity does not act on it"
+    reason = "mass and centre of mass of the arm: it turns about a vertical axis, where gravity takes no torque"
     assert reason in said(furuta_found)
 
 

@@ -49,8 +49,9 @@ def forecast(
     """What a fit of these data would determine, with the intervals to expect, and what not, in words.
 
     `robot`, `data`, `learn`, `actuator`, `loss`, `seed` and `links` are those of `fit`.
-    Slopes and noise are those where a short fit ends; values are the given robot's, with intervals as wide. Where that
-    fit stops early, the noise is too large, and so the intervals too wide, never too narrow.
+    Slopes and noise are those where a short fit ends; bodies are the given robot's, with intervals as wide, friction
+    and drives the short fit's. Where that fit stops early, the noise is too large, and so the intervals too wide, never
+    too narrow.
     """
     return foretold(robot, data, learn, actuator, loss, seed, links).told
 
@@ -115,16 +116,15 @@ def _short_fit(free: Unknowns, tracks: Sequence[Track], loss: str) -> tuple[tupl
 
 
 def _around(told: Identifiability, problem: Linearised, given: Model) -> Identifiability:
-    """The same around the numbers of the given robot; nothing where no joint has moved."""
+    """The same around the bodies of the given robot; nothing where no joint has moved."""
     if problem.motion is not None and not problem.motion.moved.any():
         return replace(told, combinations=(), rank=0, unknown=(note("nothing-moves"),))
-    return replace(told, combinations=tuple(_moved(each, each.of(given)) for each in told.combinations))
+    return replace(told, combinations=tuple(around(each, given) for each in told.combinations))
 
 
-def _moved(found: Combination, value: float) -> Combination:
-    """Around another value, as wide; in proportion where neither is zero nor of another sign."""
-    if not np.isfinite(value):
+def around(found: Combination, given: Model) -> Combination:
+    """As wide around the bodies of the given robot; friction and drives, of which files say little, stay."""
+    by = 0.0 if found.kind == "actuator" else found.of(given) - found.value
+    if not np.isfinite(by):
         return found
-    factor = value / found.value if value * found.value > 0 else 1.0
-    lower, upper = (value + factor * (end - found.value) for end in (found.lower, found.upper))
-    return replace(found, value=value, lower=lower, upper=upper, std=factor * found.std)
+    return replace(found, value=found.value + by, lower=found.lower + by, upper=found.upper + by)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 from diffnea.files import Json
 
+# Codes of what leaves the scale of all forces open, so that only their ratios are determined.
+SCALES = ("unknown-scale-gain", "unknown-scale-undriven", "unknown-scale-file")
 # One sentence a code. A sentence may name `subject` and the note's values; decisions read codes, never sentences.
 SENTENCES: dict[str, str] = {
     "said": "{said}",  # of folders that have no codes yet
@@ -34,7 +36,7 @@ SENTENCES: dict[str, str] = {
     "unknown-unnamed": "{count} numbers without physical meaning, as {subject}: nothing depends on them",
     "unknown-link": "anything of the {subject}: no motion of the joints depends on its mass or inertia",
     "unknown-never-turns": "inertia and centre of mass of the {subject}: it never turns",
-    "unknown-vertical-axis": "{what} of the {subject}: it turns about a vertical axis and gravity does not act on it",
+    "unknown-vertical-axis": "{what} of the {subject}: it turns about a vertical axis, where gravity takes no torque",
     "unknown-fixed-axis": "mass of the {subject}: it turns about a fixed axis, so that only its moments about it enter",
     "unknown-one-axis": "{what} of the {subject}: it only turns about {axis}",
     "unknown-split-mass": "how the mass is split between {subject}: only their sum enters",

@@ -1,6 +1,7 @@
 """`diffnea check`: what is wrong with recordings, and what they can and cannot identify."""
 
-from dataclasses import asdict, dataclass, replace
+import shlex
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,19 @@ from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.check import CheckArguments
 from diffnea.cli.commands.simulate import stated_friction
 from diffnea.cli.feet import feet_of
+from diffnea.cli.registry import arguments_class
 from diffnea.cli.words.check_verdict import verdict
 from diffnea.cli.words.check_words import check_in_words, verdict_in_words
 from diffnea.cli.words.suspicions import suspicions, unit_suspicions
 from diffnea.excitation import foretold
 from diffnea.excitation.choosing import AUTO
-from diffnea.excitation.forecast import Foretold
-from diffnea.identify.determine.combinations import Combination
+from diffnea.excitation.forecast import Foretold, around
 from diffnea.identify.judge.mistakes.hints import hints
-from diffnea.identify.notes import Note
+from diffnea.identify.notes import SCALES, Note
 from diffnea.identify.payload import Payload
 from diffnea.identify.problem.measurements.tracks import split
+from diffnea.identify.solve.regression.choice import Choice
+from diffnea.identify.solve.regression.part_search import MOST_DELAY
 from diffnea.models import Model
 from diffnea.recordings import Diagnosis, LimitContact, Recording, diagnose, limit_contacts
 from diffnea.recordings.diagnosis.unit_signs import far_outside
@@ -37,7 +40,10 @@ _NOTHING: dict[str, Any] = {
     **{key: [] for key in ("notes", "hints", "hint_codes", "combinations", "unknown")},
     **dict.fromkeys(("rank", "structural_rank", "unknowns"), 0),
     "short_fit": False,
+    "only_ratios": False,
 }
+# Arguments that a command to go on with has in its own way.
+_OWN = ("robot", "recordings", "out", "all", "json", "quiet", "debug")
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,7 @@ class Check(CheckArguments):
             "recordings": [finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
             "stopped": bool(units),
             **told,
+            "options": {command: _typed(self, command) for command in ("fit", "excite")},
             "report": self.out,
         }
         result["verdict"] = verdict(result, units)
@@ -77,10 +84,12 @@ class Check(CheckArguments):
             return self._of_free_base(begun.robot, data)
         (choice, told), payload = self._told(begun, data)
         hinted = () if "payload" in self.learn else _hints(begun.robot, data)
+        hinted = [each for each in hinted if not _covered(each, choice)]
         return {
             "actuator": choice.actuator if isinstance(choice.actuator, str) else type(choice.actuator).__name__,
             "loss": choice.loss,
             "short_fit": _has_servos(choice.actuator),  # of which a robot file says nothing
+            "only_ratios": any(each.code in SCALES for each in told.unknown),
             "notes": list(map(str, choice.notes)),
             "hints": list(map(str, hinted)),
             "hint_codes": [each.code for each in hinted],
@@ -101,7 +110,7 @@ class Check(CheckArguments):
             "actuator": found.config["actuator"],
             "loss": found.config["loss"],
             "notes": list(map(str, found.notes)),
-            "combinations": [_around(each, given).to_dict() for each in found.identifiable],
+            "combinations": [around(each, given).to_dict() for each in found.identifiable],
             "unknown": list(map(str, found.unknown)),
             **(found.known.counts or {}),
         }
@@ -129,10 +138,24 @@ def _has_servos(actuator: str | AbstractActuator) -> bool:
     return "servo" in actuator.split("+") if isinstance(actuator, str) else actuator.loop is not None
 
 
-def _around(each: Combination, given: Model) -> Combination:
-    """The same interval around the number of the robot file, as forecasts have it."""
-    by = each.of(given) - each.value
-    return replace(each, value=each.value + by, lower=each.lower + by, upper=each.upper + by)
+def _covered(hint: Note, choice: Choice) -> bool:
+    """Whether a fit learns by itself what a hint asks for, since evidence chose it."""
+    if hint.code == "hint-armature":
+        return "armature" in (choice.learn or ())
+    parts = choice.actuator.split("+") if isinstance(choice.actuator, str) else ()
+    return hint.code == "hint-delay" and "delay" in parts and float(str(hint.values["samples"])) <= MOST_DELAY
+
+
+def _typed(given: CheckArguments, command: str) -> str:
+    """The options of this check that another command takes too, as they are typed; with a blank before each."""
+    taken, words = {each.name: each for each in fields(arguments_class(command))}, []
+    for each in fields(given):
+        value, other = getattr(given, each.name), taken.get(each.name)
+        if each.name in _OWN or other is None or value == other.default:
+            continue
+        several = value if isinstance(value, tuple) else (value,)
+        words += [f"--{each.name}", *(() if value is True else map(shlex.quote, several))]
+    return "".join(f" {word}" for word in words)
 
 
 def _hints(robot: Robot, data: list[Recording]) -> tuple[Note, ...]:

@@ -13,6 +13,8 @@ SMALL = 0.1  # of the largest of its kind: less is next to nothing
 NOTHING = 1e-9  # zero by structure: no share of it means anything
 # Where file or log is wrong, what follows from them is too.
 _MISTAKEN = "a fit as they are: something else explains them far better"
+_SCALE = "masses and forces themselves: only their ratios are determined"
+LENGTHS = ("kinematics", "calibration")  # kinds that no scale of forces changes
 KINDS = {
     "inertia": "masses and inertias",
     "gravity": "torques of gravity",
@@ -33,7 +35,8 @@ def verdict(result: dict[str, Any], units: list[str]) -> dict[str, Any]:
         why = "it never moves" if len(still) == 1 else "they never move"
         bad.append(f"what belongs to {listed(still)}, since {why}")
     more = _advice(result, still, bool(bad)) if not result["hints"] else ()
-    return _lists(good, bad, dict.fromkeys([*result["hints"], *more]))
+    scale = [_SCALE] if good and result["only_ratios"] else []
+    return _lists(good, [*bad, *scale], dict.fromkeys([*result["hints"], *more]))
 
 
 def _lists(good: Any, bad: Any, todo: Any) -> dict[str, Any]:
@@ -54,7 +57,8 @@ def _kinds(result: dict[str, Any]) -> tuple[list[str], list[str]]:
     for kind in dict.fromkeys(each["kind"] for each in readable):
         some = [each for each in readable if each["kind"] == kind]
         well = sum(_known_well(each, some) for each in some)
-        words = f"{KINDS.get(kind, kind)} ({well} of {len(some)} within {KNOWN:.0%})"
+        ratios = "ratios of " if result["only_ratios"] and kind not in LENGTHS else ""
+        words = f"{ratios}{KINDS.get(kind, kind)} ({well} of {len(some)} within {KNOWN:.0%})"
         (good if well >= MOST * len(some) else bad).append(words)
     if not result["combinations"]:
         bad.append("any number of the robot")
@@ -75,7 +79,7 @@ def _advice(result: dict[str, Any], still: list[str], lacking: bool) -> Iterator
         yield f"move {listed(still)} too"
     could = result["structural_rank"] - result["rank"]
     if could > 0 or lacking:
-        where = f" --recordings {result['given'][0]}" if len(result["given"]) == 1 else ""
+        where = f" --recordings {' '.join(result['given'])}{result['options']['excite']}"
         planned = (
             f"diffnea excite {result['robot']}{where} plans one" if result["all_driven"] else "faster and wider ones"
         )
@@ -83,4 +87,4 @@ def _advice(result: dict[str, Any], still: list[str], lacking: bool) -> Iterator
     for found in result["recordings"]:
         yield from found["problems"][:1]
     if not (still or could > 0 or lacking):
-        yield f"diffnea fit {result['robot']} {' '.join(result['given'])}"
+        yield f"diffnea fit {result['robot']} {' '.join(result['given'])}{result['options']['fit']}"

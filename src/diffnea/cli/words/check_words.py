@@ -17,9 +17,8 @@ def verdict_in_words(verdict: dict[str, Any]) -> list[str]:
 
 
 def check_in_words(result: dict[str, Any], whole: bool = False) -> str:
-    """The verdict; what is wrong with file or log; each recording; what all of them determine together."""
+    """The verdict with what to do; each recording; what all of them determine together."""
     lines = [*verdict_in_words(result["verdict"]), ""]
-    lines += [*(f"! {each}" for each in result["hints"]), ""] if result["hints"] else []
     for found in result["recordings"]:
         lines += [f"{found['name'] or 'recording'}: {found['said']}", *_motions(found["joints"], result["sliding"])]
         lines += [*(f"  ! {problem}" for problem in found["problems"]), ""]
@@ -39,13 +38,13 @@ def _determined(result: dict[str, Any], whole: bool) -> list[str]:
 
 
 def _expected(combinations: Sequence[Combination], whole: bool, short: bool) -> list[str]:
-    """What a fit would determine around the numbers of the robot file, and how well; what is known best comes first."""
+    """What a fit would determine around the bodies of the robot file, and how well; what is known best comes first."""
 
     def cells(each: Combination) -> list[str]:
         half = None if None in (each["upper"], each["value"]) else each["upper"] - each["value"]
         return [number(each["value"]), f"± {number(half)}"]
 
-    head = ["a fit would determine", "in a short fit" if short else "in the file", "to expect (95 %)", "unit"]
+    head = ["a fit would determine", "in a short fit" if short else "about", "to expect (95 %)", "unit"]
     return quantities(head, sorted(combinations, key=width), cells, whole)
 
 
