@@ -46,6 +46,10 @@ def motion(robot: dn.Robot) -> dn.Rollout:
     q, qd, u = [0.1, 2.5], [0.0, 0.0], [1.0, 0.0]
     qdd = dn.forward_dynamics(robot, q, qd, u)
     model = dn.Model(robot, dn.actuators.make("viscous", robot.num_joints))
+    rubbing = dn.actuators.combine(
+        dn.actuators.Stribeck.of([0.2, 0.1], 0.1, [0.1, 0.01]), dn.actuators.Delay.of(0.5, 2)
+    )
+    print(dn.actuators.for_robot("motor+viscous", robot), dn.Model(robot, rubbing).energy_class)
     print(model(q, qd, u), model.inverse_dynamics(q, qd, qdd), model.step(q, qd, u, 0.004), model.energy_class)
     A, B = model.linearise(q, qd, u)
     run: dn.Rollout = dn.rollout(model, q, qd, None, dt=1 / 250, steps=500)

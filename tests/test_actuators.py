@@ -349,7 +349,8 @@ def test_every_actuator_is_a_kernel_in_value_and_gradient(name, caplog):
 @pytest.mark.parametrize(
     "name, kwargs, message",
     [
-        ("stiction", {}, 'unknown part "stiction"; use ideal, viscous, stribeck, nn-friction'),
+        ("steam", {}, 'unknown part "steam"; use ideal, viscous, stribeck, nn-friction'),
+        ("stribek", {}, r'unknown part "stribek" \(did you mean "stribeck"\?\); use ideal'),
         ("viscous+", {}, 'unknown part ""'),
         ("viscous+viscous", {}, 'part "viscous" is named twice'),
         ("viscous+stribeck", {}, '"stribeck" already contains "viscous"; leave out "viscous"'),

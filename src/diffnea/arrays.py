@@ -5,8 +5,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import ArrayLike
 
 Rows = list[Any] | tuple[Any, ...]
+Numbers = ArrayLike | Rows  # one for all joints, or one for each
 
 
 def numbers(name: str, value: Any) -> jax.Array:

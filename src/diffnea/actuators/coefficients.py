@@ -5,7 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
+
+from diffnea.arrays import Numbers
 
 # What a coefficient can be at most, so that products of several stay finite in single precision too.
 MOST = 1e8
@@ -33,7 +35,13 @@ def raw_of(value: Float[Array, "*k"]) -> Float[Array, "*k"]:
     return value + jnp.log(-jnp.expm1(-value))
 
 
-def per_joint(name: str, value: ArrayLike, num_joints: int | None = None) -> Float[Array, " n"]:
+def counted(num_joints: int | None, *values: Numbers | None) -> int:
+    """How many joints there are: as said, or as many as the longest of several coefficients has numbers."""
+    sizes = [np.size(value) for value in values if value is not None]
+    return num_joints if num_joints is not None else max(sizes, default=1)
+
+
+def per_joint(name: str, value: Numbers, num_joints: int | None = None) -> Float[Array, " n"]:
     """One number a joint from one for all or one for each."""
     array = jnp.asarray(value)
     array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
@@ -43,7 +51,7 @@ def per_joint(name: str, value: ArrayLike, num_joints: int | None = None) -> Flo
     return jnp.broadcast_to(array, (count,))
 
 
-def raw_per_joint(name: str, value: ArrayLike, num_joints: int | None = None) -> Float[Array, " n"]:
+def raw_per_joint(name: str, value: Numbers, num_joints: int | None = None) -> Float[Array, " n"]:
     """`per_joint` for a quantity that must not be negative, as the number that `positive` maps to it."""
     array = per_joint(name, value, num_joints)
     if not isinstance(array, Tracer):

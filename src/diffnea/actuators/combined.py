@@ -141,6 +141,10 @@ class Combined(AbstractActuator):
 
 
 def combine(*parts: AbstractActuator) -> AbstractActuator:
-    """The parts, given in any order, as one actuator."""
+    """Several actuators as one.
+
+    Args:
+        parts: actuators of as many joints each, in any order; what is combined already is taken apart first.
+    """
     flat = [piece for part in parts for piece in (part.parts if isinstance(part, Combined) else (part,))]
     return flat[0] if len(flat) == 1 else Combined(tuple(sorted(flat, key=lambda part: part.stage)))

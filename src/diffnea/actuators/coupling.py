@@ -6,10 +6,11 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Role
 from diffnea.actuators.coefficients import positive, raw_per_joint
+from diffnea.arrays import Numbers
 
 
 @final
@@ -31,14 +32,23 @@ class Coupling(AbstractActuator):
     @classmethod
     def of(
         cls,
-        dry: ArrayLike,
-        viscous: ArrayLike,
+        dry: Numbers,
+        viscous: Numbers,
         rows: Sequence[Sequence[float | int]],
         slow: float | int = 0.05,
-        root: ArrayLike = 0.0,
-        rotor: ArrayLike = 0.0,
+        root: Numbers = 0.0,
+        rotor: Numbers = 0.0,
     ) -> "Coupling":
-        """From f, μ, c and J, one for all motors or one each, the rows of S, and v₀, where dry friction is reached."""
+        """Motors that turn with several joints, each number one for all motors or one for each.
+
+        Args:
+            dry: f in N·m.
+            viscous: μ in N·m·s/rad.
+            rows: S, one row a motor: how often it turns with each joint.
+            slow: v₀ in rad/s, the speed at which dry friction is reached.
+            root: c in N·m/√(rad/s).
+            rotor: J in kg·m², the motor's inertia as a joint feels it.
+        """
         given = tuple(tuple(map(float, row)) for row in rows)
         if not given or len({len(row) for row in given}) != 1 or not all(map(any, given)):
             raise ValueError(f"coupling: rows are {list(map(list, given))}; give one row a motor, one number a joint")

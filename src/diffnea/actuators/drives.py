@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance, Role, Stage
-from diffnea.actuators.coefficients import LEAST, limited, per_joint, positive, raw_of, raw_per_joint
+from diffnea.actuators.coefficients import LEAST, counted, limited, per_joint, positive, raw_of, raw_per_joint
+from diffnea.arrays import Numbers
 
 # Added to a winding's resistance, in ohms, and a bound on gear ratios: torque per volt stays finite.
 LEAST_RESISTANCE = 1e-4
@@ -32,11 +33,17 @@ class Delay(AbstractActuator):
     samples: int = eqx.field(static=True)
 
     @classmethod
-    def of(cls, delay: ArrayLike, num_joints: int, most: int = 8) -> "Delay":
-        """From a delay in samples: one number is one delay that all joints share, an array one for each."""
+    def of(cls, delay: Numbers, num_joints: int, most: int = 8) -> "Delay":
+        """A delay, in samples.
+
+        Args:
+            delay: one number is one delay that all joints share, several are one for each joint.
+            num_joints: how many joints.
+            most: the longest delay that can be learned, in samples.
+        """
         if most < 1:
             raise ValueError(f"delay: the most is {most} samples; give a whole number from 1 on")
-        array = per_joint("delay", delay, None if jnp.ndim(delay) == 0 else num_joints)
+        array = per_joint("delay", delay, None if np.ndim(delay) == 0 else num_joints)
         if not isinstance(array, Tracer) and not np.all((np.asarray(array) >= 0) & (np.asarray(array) <= most)):
             raise ValueError(f"delay is {np.asarray(array).tolist()} samples; give from 0 to {most}")
         share = jnp.clip(array / most, DELAY_MARGIN, 1 - DELAY_MARGIN)
@@ -72,9 +79,16 @@ class Gain(AbstractActuator):
 
     @classmethod
     def of(
-        cls, gain: ArrayLike, limit: ArrayLike | None = None, driven: Truths = None, num_joints: int | None = None
+        cls, gain: Numbers, limit: Numbers | None = None, driven: Truths = None, num_joints: int | None = None
     ) -> "Gain":
-        """From gains, of either sign, and limits on what comes out, each one for all joints or one for each."""
+        """Gains, each one for all joints or one for each.
+
+        Args:
+            gain: torque a unit of command, of either sign.
+            limit: the most torque that comes out; None: no limit.
+            driven: which joints the command reaches; None: all.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         gains = per_joint("gain", gain, num_joints)
         count = gains.shape[0]
         return cls(gains, None if limit is None else raw_per_joint("limit", limit, count), checked(driven, count))
@@ -123,17 +137,25 @@ class Motor(AbstractActuator):
     @classmethod
     def of(
         cls,
-        torque_constant: ArrayLike,
-        winding: ArrayLike,
-        gear: ArrayLike = 1.0,
-        emf_constant: ArrayLike | None = None,
+        torque_constant: Numbers,
+        winding: Numbers,
+        gear: Numbers = 1.0,
+        emf_constant: Numbers | None = None,
         driven: Truths = None,
         num_joints: int | None = None,
     ) -> "Motor":
-        """From k_t in N·m/A, R in Ω, N, and k_e in V·s/rad, which is k_t unless given; for all joints or for each."""
+        """Motors, each number one for all joints or one for each.
+
+        Args:
+            torque_constant: k_t in N·m/A.
+            winding: R in Ω.
+            gear: N, of either sign.
+            emf_constant: k_e in V·s/rad; k_t unless given.
+            driven: which joints have a motor; None: all.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         emf = torque_constant if emf_constant is None else emf_constant
-        counts = {jnp.size(value) for value in (torque_constant, winding, gear, emf) if jnp.ndim(value)}
-        count = num_joints if num_joints is not None else max(counts, default=1)
+        count = counted(num_joints, torque_constant, winding, gear, emf)
         raw_per_joint("winding", winding, count)
         return cls(
             raw_per_joint("torque_constant", torque_constant, count),

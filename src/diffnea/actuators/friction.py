@@ -3,10 +3,11 @@
 from typing import final
 
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Resistance, Role
-from diffnea.actuators.coefficients import positive, raw_per_joint
+from diffnea.actuators.coefficients import counted, positive, raw_per_joint
+from diffnea.arrays import Numbers
 
 DAMPING = "N·m·s/rad"
 # Below this speed, in rad/s or m/s, the root is rounded off: its slope would be infinite at rest.
@@ -20,8 +21,13 @@ class Viscous(AbstractActuator):
     raw: Float[Array, " n"]
 
     @classmethod
-    def of(cls, viscous: ArrayLike, num_joints: int | None = None) -> "Viscous":
-        """From μ, one for all joints or one for each."""
+    def of(cls, viscous: Numbers, num_joints: int | None = None) -> "Viscous":
+        """Viscous friction with these coefficients.
+
+        Args:
+            viscous: μ in N·m·s/rad or N·s/m, not negative, one for all joints or one for each.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         return cls(raw_per_joint("viscous", viscous, num_joints))
 
     @property
@@ -51,8 +57,13 @@ class Coulomb(AbstractActuator):
     raw: Float[Array, " n"]
 
     @classmethod
-    def of(cls, coulomb: ArrayLike, num_joints: int | None = None) -> "Coulomb":
-        """From f, one for all joints or one for each."""
+    def of(cls, coulomb: Numbers, num_joints: int | None = None) -> "Coulomb":
+        """Dry friction of these heights.
+
+        Args:
+            coulomb: f in N·m or N, not negative, one for all joints or one for each.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         return cls(raw_per_joint("coulomb", coulomb, num_joints))
 
     @property
@@ -92,16 +103,23 @@ class Stribeck(AbstractActuator):
     @classmethod
     def of(
         cls,
-        static: ArrayLike,
-        kinetic: ArrayLike,
-        viscous: ArrayLike,
-        shape: ArrayLike = 100.0,
+        static: Numbers,
+        kinetic: Numbers,
+        viscous: Numbers,
+        shape: Numbers = 100.0,
         num_joints: int | None = None,
     ) -> "Stribeck":
-        """From f_s, f_k, μ and ν, each one for all joints or one for each; `1/√ν` is the speed of the change."""
+        """Friction with these coefficients, none of them negative, each one for all joints or one for each.
+
+        Args:
+            static: f_s, dry friction at rest, in N·m or N.
+            kinetic: f_k, dry friction at speed, in N·m or N.
+            viscous: μ in N·m·s/rad or N·s/m.
+            shape: ν in (s/rad)² or (s/m)²; `1/√ν` is the speed at which dry friction changes.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         given = {"static": static, "kinetic": kinetic, "shape": shape, "viscous": viscous}
-        counts = {jnp.size(value) for value in given.values() if jnp.ndim(value)}
-        count = num_joints if num_joints is not None else max(counts, default=1)
+        count = counted(num_joints, *given.values())
         return cls(*(raw_per_joint(name, value, count) for name, value in given.items()))
 
     @property
@@ -152,8 +170,13 @@ class Grease(AbstractActuator):
     raw: Float[Array, " n"]
 
     @classmethod
-    def of(cls, root: ArrayLike, num_joints: int | None = None) -> "Grease":
-        """From c, one for all joints or one for each."""
+    def of(cls, root: Numbers, num_joints: int | None = None) -> "Grease":
+        """Friction of grease with these coefficients.
+
+        Args:
+            root: c in N·m/√(rad/s) or N/√(m/s), not negative, one for all joints or one for each.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         return cls(raw_per_joint("root", root, num_joints))
 
     @property

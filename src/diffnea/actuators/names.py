@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from diffnea import batches, formats, manifold
 from diffnea.actuators.base import AbstractActuator, Ideal
@@ -19,6 +19,7 @@ from diffnea.actuators.networks import NetworkFriction, NetworkResidual, Network
 from diffnea.actuators.offset import Offset
 from diffnea.actuators.ripple import Ripple
 from diffnea.actuators.servo import Integral, Lead, Limit, Load, Play, Profile, Servo
+from diffnea.arrays import Numbers
 from diffnea.formats import Servo as FileServo
 from diffnea.robot import Robot
 from diffnea.text import meant
@@ -57,14 +58,12 @@ class Sizes:
     most_delay: int = 8  # samples
     shared_delay: bool | None = None  # one delay for all joints; None: unless they are servos, each read by itself
     inner_steps: int = 4  # of a servo, for each sample
-    saturation: ArrayLike | None = None  # of gain; None: none
+    saturation: Numbers | None = None  # of gain; None: none
     reference: Sequence[float | int] | None = None  # the gain of servos' firmware, as logs count, that kp holds for
     coupled: Sequence[Sequence[float | int]] | None = (
         None  # how motors turn with the joints; None: one with the last two
     )
-    reduction: ArrayLike | Sequence[float | int] | None = (
-        None  # how often motors turn with their joints, for their ripple
-    )
+    reduction: Numbers | None = None  # how often motors turn with their joints, for their ripple
 
 
 @dataclass(frozen=True)
@@ -73,10 +72,10 @@ class Start:
 
     scales: Scales
     effort: Float[np.ndarray, " n"]
-    viscous: ArrayLike
-    dry: ArrayLike
-    inertia: ArrayLike
-    gain: ArrayLike
+    viscous: Numbers
+    dry: Numbers
+    inertia: Numbers
+    gain: Numbers
     period: tuple[float, ...]
     driven: Driven
     servos: Mapping[int, FileServo] = field(default_factory=dict)  # of the robot's file, by joint
@@ -246,14 +245,21 @@ def make(
     key: PRNGKeyArray | None = None,
     revolute: Sequence[bool] | np.ndarray | None = None,
     driven: Truths = None,
-    speed: ArrayLike = USUAL_SPEED,
-    effort: ArrayLike = 1.0,
+    speed: Numbers = USUAL_SPEED,
+    effort: Numbers = 1.0,
     **sizes,
 ) -> AbstractActuator:
-    """An actuator by name, parts joined by `+` in any order; networks need a `key`.
+    """An actuator by name.
 
-    `revolute` says which joints turn, so that networks see their sine and cosine; `driven` which joints the command
-    reaches through `gain` and `motor`; `speed` and `effort` what is usual. `sizes` are the fields of `Sizes`.
+    Args:
+        name: parts joined by `+`, in any order, as "motor+stribeck".
+        num_joints: how many joints.
+        key: of random weights, as `jax.random.key(0)`; networks need it.
+        revolute: which joints turn, so that networks see their sine and cosine.
+        driven: which joints the command reaches through `gain` and `motor`; None: all.
+        speed: what is usual, in rad/s or m/s, one for all joints or one for each.
+        effort: what is usual, in N·m or N, one for all joints or one for each.
+        sizes: fields of `Sizes`, as `width=16` of networks, `harmonics=2` of an offset or `reduction=[30, 30]`.
     """
     if not isinstance(name, str) or not isinstance(num_joints, int):
         found = f"make({name!r}, {num_joints!r})"
@@ -295,6 +301,13 @@ def for_robot(
     Where the robot's file gives no friction, it starts small beside the joint's inertia. A `servo` starts at the gains
     and limits that an MJCF file has for it, and drives the joints that have one there. The gear is where `gain`
     starts; a motor takes only its sign. Both drive the joints with a gear and an effort, unless `driven` says which.
+
+    Args:
+        name: parts joined by `+`, in any order, as "motor+stribeck".
+        robot: the robot, whose numbers must be known: not one that JAX is tracing.
+        key: of random weights, as `jax.random.key(0)`; networks need it.
+        driven: which joints the command reaches through `gain`, `motor` and `servo`.
+        sizes: fields of `Sizes`, as `width=16` of networks or `harmonics=2` of an offset.
     """
     inertia = _typical_inertia(robot)
     single = robot.joint_links  # balls and free links have no actuator

@@ -116,7 +116,16 @@ class NetworkFriction(AbstractActuator):
         width: int = 8,
         depth: int = 2,
     ) -> "NetworkFriction":
-        """Networks whose friction starts near `dry` everywhere."""
+        """Networks whose friction starts near `dry` everywhere.
+
+        Args:
+            key: of the random weights, as `jax.random.key(0)`.
+            scales: which joints turn, and what is usual of them: their reach and speed.
+            effort: the torque of an output of 1, one a joint.
+            dry: friction to start from, in N·m or N, one a joint.
+            width: units of a layer.
+            depth: hidden layers.
+        """
         networks = joint_networks(key, len(scales.turns), 3, width, depth)
         level = raw_of(dry / effort)[:, None]
         biases = (*networks.biases[:-1], level.astype(networks.biases[-1].dtype))
@@ -150,7 +159,15 @@ class NetworkResidual(AbstractActuator):
     def random(
         cls, key: PRNGKeyArray, scales: Scales, effort: Float[Array, " n"], width: int = 8, depth: int = 2
     ) -> "NetworkResidual":
-        """Networks whose torque starts near zero."""
+        """Networks whose torque starts near zero.
+
+        Args:
+            key: of the random weights, as `jax.random.key(0)`.
+            scales: which joints turn, and what is usual of them: their reach and speed.
+            effort: the torque of an output of 1, one a joint.
+            width: units of a layer.
+            depth: hidden layers.
+        """
         return cls(joint_networks(key, len(scales.turns), 3, width, depth), effort, scales)
 
     def learned(self) -> "NetworkResidual":
@@ -181,7 +198,15 @@ class NetworkTorque(AbstractActuator):
     def random(
         cls, key: PRNGKeyArray, scales: Scales, effort: Float[Array, " n"], width: int = 8, depth: int = 2
     ) -> "NetworkTorque":
-        """Networks whose torque starts near the command."""
+        """Networks whose torque starts near the command.
+
+        Args:
+            key: of the random weights, as `jax.random.key(0)`.
+            scales: which joints turn, and what is usual of them: their reach and speed.
+            effort: the torque of an output of 1, one a joint.
+            width: units of a layer.
+            depth: hidden layers.
+        """
         count = len(scales.turns)
         return cls(joint_networks(key, count, 4, width, depth), jnp.ones(count), effort, scales)
 

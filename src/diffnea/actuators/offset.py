@@ -27,7 +27,13 @@ class Offset(AbstractActuator):
 
     @classmethod
     def none(cls, num_joints: int, harmonics: int = 3, period: float | tuple[float, ...] = 2 * np.pi) -> "Offset":
-        """No torque yet; `harmonics` may be 0 for a constant torque only."""
+        """No torque yet.
+
+        Args:
+            num_joints: how many joints.
+            harmonics: how many waves a period are learned; 0 for a constant torque only.
+            period: after which position it repeats, in rad or m, one for all joints or one for each.
+        """
         if harmonics < 0:
             raise ValueError(f"offset: {harmonics} harmonics; give a whole number from 0 on")
         waves = jnp.zeros((num_joints, harmonics))

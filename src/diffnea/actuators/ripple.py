@@ -6,10 +6,11 @@ from typing import final
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, Float
 
 from diffnea.actuators.base import AbstractActuator, Quantity, Role
 from diffnea.actuators.coefficients import limited
+from diffnea.arrays import Numbers
 
 
 @final
@@ -26,8 +27,14 @@ class Ripple(AbstractActuator):
     rows: tuple[tuple[float, ...], ...] = eqx.field(static=True)
 
     @classmethod
-    def none(cls, reduction: ArrayLike | Sequence[float | int], num_joints: int, harmonics: int = 3) -> "Ripple":
-        """No ripple yet, of motors that turn so often with each joint, one number for all or one each."""
+    def none(cls, reduction: Numbers, num_joints: int, harmonics: int = 3) -> "Ripple":
+        """No ripple yet.
+
+        Args:
+            reduction: how often the motor turns with its joint, one for all joints or one for each.
+            num_joints: how many joints.
+            harmonics: how many waves a turn of the motor are learned.
+        """
         turns = np.abs(np.asarray(reduction, float))
         if turns.shape not in ((), (1,), (num_joints,)) or not np.all(np.isfinite(turns) & (turns > 0)):
             raise ValueError(

@@ -9,10 +9,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from diffnea.actuators.base import AbstractActuator, EnergyClass, Quantity, Role, Stage
-from diffnea.actuators.coefficients import LEAST, per_joint, positive, raw_per_joint
+from diffnea.actuators.coefficients import LEAST, counted, per_joint, positive, raw_per_joint
 from diffnea.actuators.drives import Driven, Truths, checked, only
 from diffnea.actuators.goals.goal_profile import GoalProfile
 from diffnea.actuators.goals.position_loop import PositionLoop
+from diffnea.arrays import Numbers
 
 
 @final
@@ -36,14 +37,23 @@ class Servo(AbstractActuator):
     @classmethod
     def of(
         cls,
-        stiffness: ArrayLike,
-        damping: ArrayLike = 0.0,
-        dead_band: ArrayLike | None = None,
+        stiffness: Numbers,
+        damping: Numbers = 0.0,
+        dead_band: Numbers | None = None,
         driven: Truths = None,
         num_joints: int | None = None,
         steps: int = 4,
     ) -> "Servo":
-        """From kp in N·m/rad, kd in N·m·s/rad and a dead band in rad, for all joints or each."""
+        """Servos, each number one for all joints or one for each.
+
+        Args:
+            stiffness: kp in N·m/rad.
+            damping: kd in N·m·s/rad.
+            dead_band: how far off its goal a joint rests without torque, in rad; None: nowhere.
+            driven: which joints have a servo; None: all.
+            num_joints: how many joints; by default as many as `stiffness` has numbers.
+            steps: inner steps of a roll-out a sample.
+        """
         if steps < 1:
             raise ValueError(f"servo: steps is {steps}; give a whole number from 1 on")
         count = per_joint("stiffness", stiffness, num_joints).shape[0]
@@ -119,9 +129,15 @@ class Limit(AbstractActuator):
     raw_speed: Float[Array, " n"] | None = None
 
     @classmethod
-    def of(cls, limit: ArrayLike, speed: ArrayLike | None = None, num_joints: int | None = None) -> "Limit":
-        """From T in N·m and ω in rad/s, one for all joints or one for each; without ω, T is the same at any speed."""
-        count = num_joints if num_joints is not None else max(jnp.size(limit), 1 if speed is None else jnp.size(speed))
+    def of(cls, limit: Numbers, speed: Numbers | None = None, num_joints: int | None = None) -> "Limit":
+        """Limits of servos, one for all joints or one for each.
+
+        Args:
+            limit: T in N·m, the most torque at rest.
+            speed: ω in rad/s, at which no torque is left; None: T at any speed.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
+        count = counted(num_joints, limit, speed)
         raw_speed = None if speed is None else raw_per_joint("speed", speed, count)
         return cls(raw_per_joint("limit", limit, count), raw_speed)
 
@@ -160,8 +176,13 @@ class Play(AbstractActuator):
     raw: Float[Array, " n"]
 
     @classmethod
-    def of(cls, play: ArrayLike, num_joints: int | None = None) -> "Play":
-        """From half the width of the play in rad or m, one for all joints or one for each."""
+    def of(cls, play: Numbers, num_joints: int | None = None) -> "Play":
+        """Play of gears.
+
+        Args:
+            play: half its width in rad or m, one for all joints or one for each.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         return cls(raw_per_joint("play", play, num_joints))
 
     @property
@@ -200,15 +221,22 @@ class Load(AbstractActuator):
     @classmethod
     def of(
         cls,
-        motor: ArrayLike,
-        outside: ArrayLike,
-        static: ArrayLike | None = None,
-        shape: ArrayLike = 100.0,
+        motor: Numbers,
+        outside: Numbers,
+        static: Numbers | None = None,
+        shape: Numbers = 100.0,
         num_joints: int | None = None,
     ) -> "Load":
-        """From μ_m, μ_e, and μ_s and ν where friction at rest is higher, each for all joints or one for each."""
-        counts = {jnp.size(value) for value in (motor, outside, static, shape) if value is not None and jnp.ndim(value)}
-        count = num_joints if num_joints is not None else max(counts, default=1)
+        """Friction that grows with load, each number one for all joints or one for each.
+
+        Args:
+            motor: μ_m, a share of the servo's torque.
+            outside: μ_e, a share of the torque from outside.
+            static: μ_s, a share of their difference, where friction at rest is higher; None: it is not.
+            shape: ν in (s/rad)²; `1/√ν` is the speed at which that is over.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
+        count = counted(num_joints, motor, outside, static, shape)
         more = (None, None) if static is None else (raw_per_joint("static", static, count), None)
         more = more if static is None else (more[0], raw_per_joint("shape", shape, count))
         return cls(raw_per_joint("motor", motor, count), raw_per_joint("outside", outside, count), *more)
@@ -254,8 +282,13 @@ class Lead(AbstractActuator):
     raw: Float[Array, " n"]
 
     @classmethod
-    def of(cls, lead: ArrayLike, num_joints: int | None = None) -> "Lead":
-        """From T in seconds, one for all joints or one for each."""
+    def of(cls, lead: Numbers, num_joints: int | None = None) -> "Lead":
+        """Goals led ahead.
+
+        Args:
+            lead: T in seconds, one for all joints or one for each.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         return cls(raw_per_joint("lead", lead, num_joints))
 
     @property
@@ -285,10 +318,15 @@ class Profile(AbstractActuator):
     raw_acceleration: Float[Array, " n"] | None = None
 
     @classmethod
-    def of(cls, speed: ArrayLike, acceleration: ArrayLike | None = None, num_joints: int | None = None) -> "Profile":
-        """From the highest speed in rad/s and acceleration in rad/s², one for all joints or one for each."""
-        sizes = [jnp.size(value) for value in (speed, acceleration) if value is not None]
-        count = num_joints if num_joints is not None else max(sizes)
+    def of(cls, speed: Numbers, acceleration: Numbers | None = None, num_joints: int | None = None) -> "Profile":
+        """Limits on how goals are approached, one for all joints or one for each.
+
+        Args:
+            speed: the highest, in rad/s.
+            acceleration: the highest, in rad/s²; None: at once.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
+        count = counted(num_joints, speed, acceleration)
         raw = None if acceleration is None else raw_per_joint("acceleration", acceleration, count)
         return cls(raw_per_joint("speed", speed, count), raw)
 
@@ -323,8 +361,13 @@ class Integral(AbstractActuator):
     raw: Float[Array, " n"]
 
     @classmethod
-    def of(cls, integral: ArrayLike, num_joints: int | None = None) -> "Integral":
-        """From ki in N·m/(rad·s), one for all joints or one for each."""
+    def of(cls, integral: Numbers, num_joints: int | None = None) -> "Integral":
+        """Integral terms.
+
+        Args:
+            integral: ki in N·m/(rad·s), one for all joints or one for each.
+            num_joints: how many joints; by default as many as there are numbers.
+        """
         return cls(raw_per_joint("integral", integral, num_joints))
 
     @property
