@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import diffnea as dn
-from diffnea import batches, kernels
-from diffnea.batches import batched
+from diffnea import batching, kernels
+from diffnea.batching import batched
 from diffnea.dynamics import forward
 
 TIME_STEP = 1e-3
@@ -148,7 +148,7 @@ class Diffnea(Contestant):
         )
 
     def rollout(self, inputs: Inputs, steps: int) -> Work:
-        roll = batches.kernel_for(whole, batches.whole_numbers(self.robot))
+        roll = batching.kernel_for(whole, batching.whole_numbers(self.robot))
         function = jax.jit(lambda state, torques: jax.vmap(roll, (None, 0, 0))(self.robot, state, torques))
         start = np.stack([inputs.q, inputs.qd], 1)
         torques = np.ascontiguousarray(np.broadcast_to(inputs.tau[:, None], (len(inputs.q), steps, len(self.joints))))

@@ -124,14 +124,14 @@ def operations(files: Files) -> int:
     import jax
 
     import diffnea as dn
-    from diffnea import batches, dynamics
+    from diffnea import batching, dynamics
     from diffnea.canonical import canonical
     from diffnea.kernels.rules.tracer import trace
 
     robot = canonical(dn.load_robot(files.urdf), lambda part: part, float)
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), robot)
     state = 3 * [jax.ShapeDtypeStruct((robot.num_joints,), np.dtype(float))]
-    return trace(batches.with_guesses(dynamics.forward), shapes, *state)[0].num_operations
+    return trace(batching.with_guesses(dynamics.forward), shapes, *state)[0].num_operations
 
 
 _works: dict[str, tuple[Work, int]] = {}  # each with how many calls make a turn

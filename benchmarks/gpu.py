@@ -28,7 +28,7 @@ from history import note
 from robots import FURUTA
 
 import diffnea as dn
-from diffnea import batches
+from diffnea import batching
 
 SETS, CALLS, REPEATS = 6, 20, 7
 CHECKED = 4096
@@ -117,7 +117,7 @@ def rolled(function: Callable, robot: dn.Robot, device, count: int, steps: int, 
     n, rng = robot.num_joints, np.random.default_rng(0)
     state, torque = rng.uniform(-1, 1, (count, 2, n)).astype(dtype), rng.uniform(-1, 1, (count, n)).astype(dtype)
     robot = jax.tree.map(lambda x: jax.device_put(np.asarray(x, dtype), device), robot)
-    kernel = batches.kernel_for(function, batches.whole_numbers(robot))
+    kernel = batching.kernel_for(function, batching.whole_numbers(robot))
     arrays = [jax.device_put(array, device) for array in (state, torque)]
     arrays.append(jax.jit(lambda torque: jnp.repeat(torque[:, None], steps, 1))(arrays[1]))
     return jax.jit(lambda *arrays: jax.vmap(kernel, (None, 0, 0, 0))(robot, *arrays)), arrays

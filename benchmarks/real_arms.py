@@ -27,7 +27,8 @@ os.environ.setdefault("DIFFNEA_DATA", str(SHARED / "data"))
 jax.config.update("jax_enable_x64", True)
 
 import diffnea as dn  # noqa: E402
-from diffnea.batches import batched, regressor  # noqa: E402
+from diffnea.batches import regressor  # noqa: E402
+from diffnea.batching import batched  # noqa: E402
 from diffnea.cli.inputs import read_robot  # noqa: E402
 from diffnea.cli.main import main as main_of  # noqa: E402
 from diffnea.identify.friction.prandtl import SEEN_REVERSAL, Slip, coordinates, ways  # noqa: E402

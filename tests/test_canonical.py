@@ -11,7 +11,7 @@ from robots import random_robot, random_state, random_tree
 from scipy.spatial.transform import Rotation
 
 import diffnea as dn
-from diffnea import batches, dynamics
+from diffnea import batching, dynamics
 from diffnea.canonical import Canonical, convert
 from diffnea.canonical.frames import Geometry, lumping
 from diffnea.kernels.rules.tracer import trace
@@ -160,7 +160,7 @@ def test_a_guess_saves_operations():
     known = convert.guess(robot.tree) or pytest.fail("no guess")
     form = convert.canonical(robot, lambda part: part, np.float64)
     for name, each in (("general", structure), ("guessed", known)):
-        run = batches.with_guesses(dynamics.forward)
+        run = batching.with_guesses(dynamics.forward)
         shapes = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (replace(form, known=each), *(states(robot)))
         )
@@ -232,8 +232,8 @@ def test_single_precision():
 def test_what_is_asked_again_of_a_robot_is_prepared_once(monkeypatch):
     """The second call by hand finds the canonical form of the first; another robot has its own."""
     asked, (q, qd, tau) = [], states(ROBOTS["tidy"])
-    make = batches.canonical
-    monkeypatch.setattr(batches, "canonical", lambda *given: asked.append(1) or make(*given))
+    make = batching.canonical
+    monkeypatch.setattr(batching, "canonical", lambda *given: asked.append(1) or make(*given))
     robot = replace(ROBOTS["tidy"])
     first = dn.forward_dynamics(robot, q, qd, tau)
     assert len(asked) == 1
@@ -244,11 +244,11 @@ def test_what_is_asked_again_of_a_robot_is_prepared_once(monkeypatch):
 
 def test_what_is_remembered_of_a_robot_goes_with_it():
     """Else a process that fits many robots would keep the last thousand."""
-    state, tables, counts = states(ROBOTS["tidy"]), (batches._ready, batches._forms, batches._patterns), []
+    state, tables, counts = states(ROBOTS["tidy"]), (batching._ready, batching._forms, batching._patterns), []
     for _ in range(3):
         robot = jax.tree.map(jnp.copy, ROBOTS["tidy"])
         dn.forward_dynamics(robot, *state)
-        assert batches.in_canonical_frames(robot, np.float64) is not None and batches.whole_numbers(robot)
+        assert batching.in_canonical_frames(robot, np.float64) is not None and batching.whole_numbers(robot)
         del robot
         gc.collect()
         counts.append([len(table) for table in tables])
@@ -258,7 +258,7 @@ def test_what_is_remembered_of_a_robot_goes_with_it():
 @pytest.mark.parametrize("name", ROBOTS)
 def test_energies_are_those_of_the_file_but_for_what_no_joint_lifts(name):
     robot, (q, qd, _) = ROBOTS[name], states(ROBOTS[name])
-    form = batches.in_canonical_frames(robot, q.dtype)
+    form = batching.in_canonical_frames(robot, q.dtype)
     wanted, found = (jax.vmap(dynamics.energies, (None, 0, 0))(one, q, qd) for one in (robot, form))
     close(found.kinetic, wanted.kinetic, 1e-12)
     close(found.potential - found.potential[0], wanted.potential - wanted.potential[0], 1e-11)

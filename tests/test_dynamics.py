@@ -16,7 +16,7 @@ from robots import depth_first, in_pinocchio, random_robot, random_state, random
 from scipy.spatial.transform import Rotation
 
 import diffnea as dn
-from diffnea import batches, dynamics, kernels, spatial
+from diffnea import batches, batching, dynamics, kernels, spatial
 from diffnea.dynamics.forward_dynamics import is_deep
 from diffnea.robot import astype
 
@@ -359,9 +359,9 @@ def test_whole_numbers_are_taken_as_floats(robot):
 def test_wrong_shapes_are_named(robot):
     n = robot.num_joints
     with pytest.raises(ValueError, match=rf"qd has shape \({n + 1},\); its last axis must be {n}"):
-        batches.batched(dynamics.bias, robot, q=np.zeros(n), qd=np.zeros(n + 1))
+        batching.batched(dynamics.bias, robot, q=np.zeros(n), qd=np.zeros(n + 1))
     with pytest.raises(ValueError, match=r"batch axes do not match: q \(2, 3\), qd \(4, 3\)"):
-        batches.batched(dynamics.bias, robot, q=np.zeros((2, n)), qd=np.zeros((4, n)))
+        batching.batched(dynamics.bias, robot, q=np.zeros((2, n)), qd=np.zeros((4, n)))
 
 
 def test_changing_numbers_compiles_nothing(robot):

@@ -148,3 +148,37 @@ def test_numbers_that_exact_data_do_not_determine_stay_those_of_the_file(robot):
     across = np.asarray(fit.robot.inertia.first_moment)[:, axis] / np.asarray(fit.robot.inertia.mass)
     np.testing.assert_allclose(across, np.asarray(robot.inertia.first_moment)[:, axis], atol=1e-12)
     assert abs(fit.robot.inertia.mass[0] / robot.inertia.mass[0] - 1) < 0.5
+
+
+class Drag(dn.actuators.AbstractActuator):
+    """Drag of a fluid, `c |q̇| q̇`: a part that the package does not have."""
+
+    raw: jax.Array
+
+    @property
+    def num_joints(self):
+        return self.raw.shape[-1]
+
+    @property
+    def energy_class(self):
+        return "bounded"
+
+    def resistance(self, q, qd):
+        return dn.actuators.Resistance(jnp.zeros_like(qd), jax.nn.softplus(self.raw) * jnp.abs(qd))
+
+
+def test_an_actuator_of_one_s_own_is_learned_and_read_back(tmp_path):
+    robot, truth = dn.systems.cartpole().robot, jnp.array([2.0, -4.0])
+    q, qd, u = np.random.default_rng(0).normal(size=(3, 200, 2)) * [[1.0, 3.0]]
+    u = u * [1.0, 0.0]
+    samples = dn.Samples(q=q, qd=qd, qdd=dn.Model(robot, Drag(truth))(q, qd, u), u=u)
+    fit = dn.fit(robot, samples, actuator=Drag(jnp.zeros(2)), learn=("actuator",), loss="acceleration")
+    assert np.allclose(fit.model.actuator.raw, truth, atol=1e-4)
+    fit.save(tmp_path)
+    with pytest.raises(dn.FitFileError, match=r'a part "Drag" .* if it is yours, load_fit\(folder, parts=\[Drag\]\)'):
+        dn.load_fit(tmp_path)
+    again = dn.load_fit(tmp_path, parts=[Drag])
+    assert type(again.model.actuator) is Drag
+    assert np.array_equal(again.model(q, qd, u), fit.model(q, qd, u))
+    assert repr(again) == "Fit of cartpole (actuator, Drag): accepted; print it for all"
+    assert "<b>cartpole: accepted</b>" in again._repr_html_() and len(repr(again.table)) < 80

@@ -13,7 +13,7 @@ import pytest
 from robots import random_robot, random_state, random_tree, relative
 
 import diffnea as dn
-from diffnea import batches, dynamics, kernels
+from diffnea import batching, dynamics, kernels
 from diffnea.robot import astype
 
 ROUNDING = 1e-12
@@ -225,7 +225,7 @@ def test_zeros_and_ones_of_the_geometry_cost_nothing():
         axis=jnp.broadcast_to(jnp.array([0.0, 0.0, 1.0]), (5, 3)),
     )
     assert_close(dn.forward_dynamics(plain, *batch(4)), _reference(plain, *batch(4)))
-    assert batches.whole_numbers(plain) != batches.whole_numbers(ROBOT)
+    assert batching.whole_numbers(plain) != batching.whole_numbers(ROBOT)
 
 
 def test_kernels_can_be_switched_off():

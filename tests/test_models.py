@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from robots import depth_first, in_pinocchio, random_robot, random_state, random_tree, relative
 
 import diffnea as dn
-from diffnea import actuators, batches, kernels, models, parameters
+from diffnea import actuators, batching, kernels, models, parameters
 from diffnea.models import FeedForward, Model, acceleration
 
 LAW = 1e-10
@@ -165,10 +165,10 @@ def test_changing_a_coefficient_compiles_nothing():
         return Model(ROBOT, actuators.Viscous.of(viscous, 3))
 
     model(0.1)(Q, QD, U)
-    run, leaves = batches._prepare(acceleration, model(0.1), Q.dtype)
+    run, leaves = batching._prepare(acceleration, model(0.1), Q.dtype)
     compiled = run._cache_size()
     one, other = model(0.2)(Q, QD, U), model(0.3)(Q, QD, U)
-    assert batches._prepare(acceleration, model(0.2), Q.dtype)[0] is run and leaves
+    assert batching._prepare(acceleration, model(0.2), Q.dtype)[0] is run and leaves
     assert run._cache_size() == compiled
     assert not bool(jnp.allclose(one, other))
 
@@ -272,3 +272,6 @@ def test_a_step_is_a_roll_out_s_and_its_slopes_are_those_of_differences():
         assert np.allclose(np.concatenate([A, B], 1)[:, k], (up - down) / (2 * h), atol=1e-6)
     A, B = model.linearise(q, qd, u)
     assert np.allclose(A[:2], [[0, 0, 1, 0], [0, 0, 0, 1]]) and np.allclose(B[:2], 0)
+    many = model.linearise(np.tile(q, (3, 1)), qd, u)  # batch axes, as everywhere
+    assert many.A.shape == (3, 4, 4) and many.B.shape == (3, 4, 2)
+    assert np.allclose(many.A, A) and np.allclose(many.B, B)

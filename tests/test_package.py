@@ -122,9 +122,11 @@ def test_the_package_is_a_command_too():
 
 # Types are checked at run time in the tests, but not for users: these calls run as theirs do.
 WRONG_TYPES = """
+import jax
 import diffnea as dn
 robot = dn.systems.furuta().robot
 two = [0.0, 0.0]
+samples = dn.Samples(q=[two] * 9, qd=[two] * 9, qdd=[two] * 9, u=[two] * 9)
 for call, said in {
     (lambda: dn.forward_dynamics("furuta.urdf", two, two, two)): "give a Robot",
     (lambda: dn.forward_dynamics(robot, None, two, two)): "q is a NoneType",
@@ -139,6 +141,22 @@ for call, said in {
     (lambda: dn.actuators.make(3, 2)): "give a name",
     (lambda: dn.save_robot("furuta", "furuta.urdf")): "give a Robot",
     (lambda: dn.fit("furuta.urdf", [])): "give a Robot",
+    (lambda: dn.forward_dynamics(dn.Model(robot), two, two, two)): "got a Model for a robot; give a Robot",
+    (lambda: dn.rollout(dn.Model(robot), two, two, None, 0.1, steps=3.0)): "steps is 3.0; give a whole number",
+    (lambda: dn.rollout(dn.Model(robot), two, two, None, "0.1", steps=3)): "rollout: dt is a str",
+    (lambda: dn.Model(robot).step(two, two, two, 0.0)): "step: dt is 0 s",
+    (lambda: dn.Model(robot).linearise(two, two, [0.0])): "u has shape (1,); its last axis must be 2",
+    (lambda: dn.load_robot("absent.urdf")): "absent.urdf: no such file or directory",
+    (lambda: robot.replace(link="arm", mass=-1.0)): "replace: mass is -1; give a finite number that is not negative",
+    (lambda: robot.replace(joint="arm", damping=[0.1, 0.2])): "replace: damping is [0.1, 0.2]; give one number",
+    (lambda: jax.jit(lambda robot: dn.Model(robot, "viscous").num_joints)(robot)): "which JAX is tracing here",
+    (lambda: dn.fit(robot, samples, actuator=3)): "fit: actuator is a int",
+    (lambda: dn.fit(robot, samples, loss="torqe")): 'fit: loss is "torqe" (did you mean "torque"?)',
+    (lambda: dn.fit(robot, samples, seed="a")): "fit: seed is 'a'; give a whole number from 0 on",
+    (lambda: dn.fit(robot, samples, starts=0)): "fit: starts is 0; give a whole number from 1 on",
+    (lambda: dn.fit(robot, samples, steps=-1)): "fit: steps is -1; give a whole number from 1 on",
+    (lambda: dn.fit(robot, samples, options=3)): "fit: options is a int; give Options",
+    (lambda: dn.fit(robot, samples, known={"viscous": "a"})): "fit: known has viscous = 'a'; give one number",
 }.items():
     try:
         call()

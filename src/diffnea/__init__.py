@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         regressor,
     )
     from diffnea.dynamics import Energy
+    from diffnea.environment import make_env
     from diffnea.errors import DiffneaError
     from diffnea.formats import RobotFileError, load_robot, save_robot
     from diffnea.frames import forward_kinematics, jacobian
@@ -137,6 +138,7 @@ _HOMES = {
     "load_recording": "recordings",
     "load_recordings": "recordings",
     "load_robot": "formats",
+    "make_env": "environment",
     "mass_matrix": "batches",
     "regressor": "batches",
     "rollout": "simulate",
@@ -178,10 +180,3 @@ def __getattr__(name: str):
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *__all__])
-
-
-def make_env(model, **options):
-    """A Gymnasium environment of a fit, a model or a robot; see `diffnea.environment.make_env`."""
-    from diffnea.environment import make_env as make
-
-    return make(model, **options)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Real
 
-from diffnea import batches, dynamics
+from diffnea import batches, batching, dynamics
 from diffnea.arrays import Rows, numbers
 from diffnea.coupled import whole
 from diffnea.formats import link_frames
@@ -75,7 +75,7 @@ def _find(robot: Robot, link: str) -> tuple[int, np.ndarray]:
 
 def _on_batches(function, robot: Robot, q) -> Array:
     q = numbers("q", q)
-    batches.check_lengths(robot, {"q": q.shape})
+    batching.check_lengths(robot, {"q": q.shape})
     q = q if jnp.issubdtype(q.dtype, jnp.floating) else q.astype(float)
     for _ in q.shape[:-1]:
         function = jax.vmap(function)

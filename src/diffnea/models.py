@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -10,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray, Real
 
-from diffnea import batches, dynamics, manifold
+from diffnea import batching, dynamics, manifold
 from diffnea.actuators import AbstractActuator, EnergyClass, Ideal, for_robot
 from diffnea.actuators.networks import Network
 from diffnea.actuators.on_joints import on_joints
-from diffnea.arrays import Rows
-from diffnea.batches import batched, in_any_frames
+from diffnea.arrays import Rows, numbers
+from diffnea.batching import batched, check_lengths, in_any_frames
 from diffnea.contact import Table
 from diffnea.robot import Robot, require_single
 
@@ -23,8 +24,8 @@ from diffnea.robot import Robot, require_single
 class Linearised(NamedTuple):
     """`A = ∂f/∂x` and `B = ∂f/∂u` at a point."""
 
-    A: Float[Array, "m m"]
-    B: Float[Array, "m n"]
+    A: Float[Array, "*batch m m"]
+    B: Float[Array, "*batch m n"]
 
 
 class AbstractModel(eqx.Module):
@@ -104,25 +105,34 @@ class AbstractModel(eqx.Module):
 
     def linearise(
         self,
-        q: Real[ArrayLike, " nq"] | Rows,
-        qd: Real[ArrayLike, " n"] | Rows,
-        u: Real[ArrayLike, " joints"] | Rows,
+        q: Real[ArrayLike, "*#batch nq"] | Rows,
+        qd: Real[ArrayLike, "*#batch n"] | Rows,
+        u: Real[ArrayLike, "*#batch joints"] | Rows,
         dt: float | None = None,
     ) -> "Linearised":
         """How the state x = (q, q̇) answers small changes about a point, for linear control.
 
         Args:
-            q: joint positions of one sample.
+            q: joint positions, with any leading batch axes.
             qd: joint velocities.
             u: the command.
             dt: None for the differential equation, `ẋ ≈ f + A δx + B δu`; or a step in seconds, for `step`:
                 `x⁺ ≈ f + A δx + B δu`.
 
         Returns:
-            (A, B), of shapes (2n, 2n) and (2n, num_joints), n = num_velocities; balls and free links by small steps
-            from q, as `difference` has them.
+            (A, B), of shapes (2n, 2n) and (2n, num_joints) behind the batch axes, n = num_velocities; balls and free
+            links by small steps from q, as `difference` has them.
         """
-        q, qd, u = (jnp.asarray(value, float) for value in (q, qd, u))
+        q, qd, u = (numbers(name, value).astype(float) for name, value in (("q", q), ("qd", qd), ("u", u)))
+        check_lengths(self, {"q": q.shape, "qd": qd.shape, "u": u.shape})
+        batch = np.broadcast_shapes(*(x.shape[:-1] for x in (q, qd, u)))
+        rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (q, qd, u)]
+        return Linearised(*jnp.vectorize(partial(self._slopes, dt), signature="(p),(v),(u)->(m,m),(m,u)")(*rows))
+
+    def _slopes(
+        self, dt: float | None, q: Float[Array, " nq"], qd: Float[Array, " n"], u: Float[Array, " joints"]
+    ) -> tuple[Float[Array, "m m"], Float[Array, "m joints"]]:
+        """`linearise` of one sample."""
 
         def change(moved, qd, u):
             at = self.displace(q, moved)
@@ -132,7 +142,7 @@ class AbstractModel(eqx.Module):
             return jnp.concatenate([self.difference(q, after), speed])
 
         by_q, by_qd, by_u = jax.jacfwd(change, (0, 1, 2))(jnp.zeros_like(qd), qd, u)
-        return Linearised(jnp.concatenate([by_q, by_qd], axis=1), by_u)
+        return jnp.concatenate([by_q, by_qd], axis=1), by_u
 
 
 @final
@@ -234,7 +244,10 @@ class Model(AbstractModel):
     ) -> Float[Array, "*batch"]:
         """The model's own energy in joules: kinetic and potential, and what its actuators store.
 
-        With goals `u` of servos, also what is stored between them and the positions.
+        Args:
+            q: joint positions, with any leading batch axes.
+            qd: joint velocities.
+            u: goals of servos, where what is stored between them and the positions counts too.
         """
         if u is None:
             return batched(own_energy, self, q=q, qd=qd)
@@ -267,7 +280,18 @@ class FeedForward(AbstractModel):
         width: int = 32,
         depth: int = 2,
     ) -> "FeedForward":
-        """A new network with the statistics of these samples; `wraps`: which joints turn without end, None for none."""
+        """A new network with the statistics of these samples.
+
+        Args:
+            q: joint positions, one row a sample.
+            qd: joint velocities.
+            u: the commands.
+            qdd: joint accelerations.
+            key: of the random weights, as `jax.random.key(0)`.
+            wraps: which joints turn without end; None: none.
+            width: units of a layer.
+            depth: hidden layers.
+        """
         q, qd, u, qdd = (jnp.asarray(array, dtype=float) for array in (q, qd, u, qdd))
         turns = _truths(wraps, q.shape[-1])
         inputs = jax.vmap(lambda *sample: _inputs(turns, *sample))(q, qd, u)
@@ -343,7 +367,7 @@ def acceleration(
 def in_canonical_frames(model: Any, dtype: Any) -> Any:
     """The model with its robot in canonical form, for motions alone; None if it has none, or touches a table."""
     frames_matter = isinstance(model, Model) and model.contact is not None
-    return None if frames_matter else batches.in_canonical_frames(model, dtype)
+    return None if frames_matter else batching.in_canonical_frames(model, dtype)
 
 
 # Commands are mostly a straight line to torques, where the first step arrives; saturation and networks take more.

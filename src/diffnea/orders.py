@@ -23,7 +23,13 @@ Pair = tuple[np.ndarray, np.ndarray]
 def to_mujoco(
     robot: Robot, q: Real[ArrayLike, "*batch nq"] | Rows, qd: Real[ArrayLike, "*batch n"] | Rows | None = None
 ) -> np.ndarray | Pair:
-    """`qpos` of MuJoCo's model of the robot's file; with `qd` a pair, `qpos` and `qvel`."""
+    """`qpos` of MuJoCo's model of the robot's file; with `qd` a pair, `qpos` and `qvel`.
+
+    Args:
+        robot: the robot.
+        q: joint positions, with any leading batch axes.
+        qd: joint velocities, or None.
+    """
     robot, place, speed = _all(robot, q, qd)
     return place if speed is None else (place, _turned(robot, place, speed, outwards=True))
 
@@ -31,7 +37,13 @@ def to_mujoco(
 def from_mujoco(
     robot: Robot, qpos: Real[ArrayLike, "*batch nq"] | Rows, qvel: Real[ArrayLike, "*batch n"] | Rows | None = None
 ) -> np.ndarray | Pair:
-    """`q` of MuJoCo's `qpos`; with `qvel` a pair, `q` and `qd`."""
+    """`q` of MuJoCo's `qpos`; with `qvel` a pair, `q` and `qd`.
+
+    Args:
+        robot: the robot.
+        qpos: MuJoCo's positions, with any leading batch axes.
+        qvel: MuJoCo's velocities, or None.
+    """
     place = np.array(qpos, float)
     every = replace(robot, couplings=None)
     if qvel is None:
@@ -48,8 +60,12 @@ def to_pinocchio(
 ) -> np.ndarray | Pair:
     """Pinocchio's `q`; with `qd` a pair, `q` and `v`.
 
-    `model` is a `pinocchio.Model`, whose joints are found by name; without one joints keep the robot's order, and all
-    that turn are angles.
+    Args:
+        robot: the robot.
+        q: joint positions, with any leading batch axes.
+        qd: joint velocities, or None.
+        model: a `pinocchio.Model`, whose joints are found by name; without one joints keep the robot's order, and all
+            that turn are angles.
     """
     robot, place, speed = (robot, np.array(q, float), qd) if _reduced(robot, model) else _all(robot, q, qd)
     ours = _entries(robot, model)
@@ -76,7 +92,14 @@ def from_pinocchio(
     *,
     model: Any = None,
 ) -> np.ndarray | Pair:
-    """`q` of Pinocchio's `q`; with `v` a pair, `q` and `qd`. Angles of cosine and sine are between −π and π."""
+    """`q` of Pinocchio's `q`; with `v` a pair, `q` and `qd`. Angles of cosine and sine are between −π and π.
+
+    Args:
+        robot: the robot.
+        q: Pinocchio's positions, with any leading batch axes.
+        v: Pinocchio's velocities, or None.
+        model: a `pinocchio.Model`, as for `to_pinocchio`.
+    """
     whole_robot = robot if _reduced(robot, model) else replace(robot, couplings=None)
     if whole_robot is not robot:
         found = from_pinocchio(whole_robot, q, v, model=model)

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from diffnea.errors import DiffneaError
@@ -320,11 +321,27 @@ class Robot(eqx.Module):
         unknown = [key for key in changes if key not in known]
         if unknown:
             raise ValueError(f'replace: a {what} has no "{unknown[0]}"; give {", ".join(known)}')
+        for key in _NEVER_NEGATIVE & set(changes):
+            _check_number(f"replace: {key}", changes[key])
         i = names.index(name)
         if link is None:
             return replace(self, **{key: getattr(self, key).at[i].set(value) for key, value in changes.items()})
         body = _changed(jax.tree.map(lambda rows: rows[i], self.inertia), **changes)
         return replace(self, inertia=jax.tree.map(lambda rows, new: rows.at[i].set(new), self.inertia, body))
+
+
+_NEVER_NEGATIVE = {"mass", "armature", "damping", "friction"}
+
+
+def _check_number(what: str, value: Any) -> None:
+    """One number that is finite and not negative; one that JAX is tracing is not known yet."""
+    if isinstance(value, Tracer):
+        return
+    number = np.asarray(value)
+    if number.ndim or not np.issubdtype(number.dtype, np.number) or np.iscomplexobj(number):
+        raise TypeError(f"{what} is {value!r}; give one number")
+    if not 0 <= float(number) < np.inf:
+        raise ValueError(f"{what} is {float(number):g}; give a finite number that is not negative")
 
 
 def _changed(body: Inertia, mass: Any = None, com: Any = None, inertia: Any = None) -> Inertia:

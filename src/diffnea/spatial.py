@@ -208,19 +208,35 @@ class Inertia(eqx.Module):
 
     @classmethod
     def from_parameters(cls, parameters: Float[Array, "*bodies 10"]) -> "Inertia":
-        """From `(m, m·c, J)`, in the order of `parameters`."""
+        """From `(m, m·c, J)`, in the order of `parameters`.
+
+        Args:
+            parameters: ten numbers a body, with any leading axes.
+        """
         return cls(parameters[..., 0], parameters[..., 1:4], parameters[..., 4:])
 
     @classmethod
     def from_moments(
         cls, mass: Float[Array, ""], first_moment: Float[Array, "3"], rotational: Float[Array, "3 3"]
     ) -> "Inertia":
-        """From the mass, `m·c` and the matrix J about the origin."""
+        """From the mass, `m·c` and the matrix J about the origin.
+
+        Args:
+            mass: kg.
+            first_moment: m·c in kg·m.
+            rotational: J, 3 × 3 in kg·m².
+        """
         return cls(mass, first_moment, rotational[_ROWS, _COLUMNS])
 
     @classmethod
     def from_com(cls, mass: ArrayLike, com: ArrayLike | Rows, inertia: ArrayLike | Rows) -> "Inertia":
-        """From the mass in kg, the centre of mass in the link's frame in m, and the 3 × 3 inertia about that centre."""
+        """A body by its centre of mass.
+
+        Args:
+            mass: kg.
+            com: the centre of mass in the link's frame, m.
+            inertia: 3 × 3, about that centre, kg·m².
+        """
         mass, com, inertia = (jnp.asarray(each, float) for each in (mass, com, inertia))
         away = jnp.sum(com**2) * jnp.eye(3, dtype=com.dtype) - jnp.outer(com, com)
         return cls.from_moments(mass, mass * com, inertia + mass * away)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Float, PRNGKeyArray
 
 from diffnea import batches, formats, manifold
@@ -309,6 +310,11 @@ def for_robot(
         driven: which joints the command reaches through `gain`, `motor` and `servo`.
         sizes: fields of `Sizes`, as `width=16` of networks or `harmonics=2` of an offset.
     """
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(robot)):
+        raise ValueError(
+            f'actuator "{name}": it starts at numbers of the robot, which JAX is tracing here; make it before, by '
+            "actuators.for_robot, and give that"
+        )
     inertia = _typical_inertia(robot)
     single = robot.joint_links  # balls and free links have no actuator
     lower, upper, speed, effort = (np.asarray(row, float)[single] for row in jax.tree.leaves(robot.limits))

@@ -59,7 +59,12 @@ def _thinned(samples: Samples) -> Samples:
 
 
 def resolve(system: str, dataset: str) -> str:
-    """The data set itself, or the stand-in where there are no real recordings."""
+    """The data set itself, or the stand-in where there are no real recordings.
+
+    Args:
+        system: one of `SYSTEMS`.
+        dataset: one of `DATASETS`.
+    """
     return "stand-in" if dataset == "real" and not real.present(system) else dataset
 
 

@@ -41,9 +41,19 @@ def run(
     work: Callable[[Cell], Record] = run_cell,
     progress: Callable[[int, int], AbstractContextManager[Progress]] = silent,
 ) -> Summary:
-    """Run the cells that have no record in the folder `runs` yet; with `retry` also those that failed.
+    """Run the cells that have no record in the folder yet; one that another run writes to is refused.
 
-    A folder that another run writes to is refused.
+    A script that calls it does so under `if __name__ == "__main__":`, since workers import it.
+
+    Args:
+        chosen: the cells, as `cells` gives them.
+        runs: the folder.
+        engine: "local", worker processes here, or "ray".
+        workers: how many cells run at once; None: one a core.
+        address: of the Ray cluster; None: Ray starts here.
+        retry: run cells that failed before again.
+        work: what makes a cell's record.
+        progress: what is told of each record.
     """
     if engine not in ENGINES:
         raise ValueError(f'benchmark: engine "{engine}" is not known; use {" or ".join(ENGINES)}')

@@ -88,7 +88,16 @@ def cells(
     trainings: Iterable[str] = ("auto",),
     quick: bool = False,
 ) -> list[Cell]:
-    """The cells asked for, those that share a compilation next to each other; unknown names are refused."""
+    """The cells asked for, those that share a compilation next to each other; unknown names are refused.
+
+    Args:
+        systems: any of `SYSTEMS`.
+        datasets: any of `DATASETS`, or stand-in.
+        models: any of `MODELS`.
+        seeds: how many.
+        trainings: any of `TRAININGS`.
+        quick: fewer samples, starts and roll-outs.
+    """
     systems = _known("system", systems, SYSTEMS)
     datasets = _known("data set", datasets, (*DATASETS, "stand-in"))
     models = _known("model", models, tuple(MODELS))
@@ -109,6 +118,9 @@ def groups(chosen: Iterable[Cell]) -> list[list[Cell]]:
     """Cells that share their compilations together: those of one system, family, actuator and training.
 
     Networks come first, then friction: what takes longest must not be begun last, when other workers have nothing left.
+
+    Args:
+        chosen: the cells.
     """
     together: dict[tuple[str, ...], list[Cell]] = {}
     for cell in chosen:

@@ -37,7 +37,11 @@ PLAIN_STEPS, QUICK_PLAIN_STEPS = 5_000, 1_500
 
 
 def run(cell: Cell) -> Record:
-    """A cell's record; an exception becomes one with its error."""
+    """A cell's record, made here and now; an exception becomes one with its error.
+
+    Args:
+        cell: which.
+    """
     try:
         # Several BLAS threads round otherwise than one, and wait for other workers' threads.
         with threadpool_limits(1, "blas"), jax.enable_x64(True):

@@ -33,7 +33,16 @@ def chosen(
     loss: str = AUTO,
     seed: int = 0,
 ) -> Choice:
-    """What a fit of these data would choose where `actuator` or `loss` is "auto"; without data, viscous friction."""
+    """What a fit of these data would choose where `actuator` or `loss` is "auto"; without data, viscous friction.
+
+    Args:
+        robot: the robot.
+        data: recordings; None or none: nothing is recorded yet.
+        learn: as for a fit; None leaves it to evidence.
+        actuator: as for a fit; "auto" leaves it to evidence.
+        loss: as for a fit; "auto" leaves it to the data.
+        seed: of the part that is kept back.
+    """
     if not data:
         named = None if learn is None else tuple(learn)
         unseen = SERVO if robot.base == "fixed" and formats.servos(robot) else UNSEEN

@@ -92,11 +92,21 @@ def design(
     feet: Sequence[Foot] = (),
     stance: Sequence[float] = (),
 ) -> Design:
-    """A motion of all joints that tells the most about what is learned, by the D or E criterion, from rest to rest.
+    """A motion of all joints that tells the most about what is learned, from rest to rest, within the file's limits.
 
-    Limits are those of the robot's file; `acceleration` is one more, rad/s² or m/s². `noise` is the torque's standard
-    deviation as a share of each joint's effort. A robot with a free base is in the air, or stands on `feet`, joints at
-    `stance`: as many numbers as joints, or as one leg has, each leg alike.
+    Args:
+        robot: the robot. A free base is in the air, or stands on `feet`.
+        learn: as for a fit.
+        actuator: as for a fit.
+        seconds: how long it lasts.
+        bandwidth: its highest frequency, Hz.
+        rate: samples a second.
+        criterion: "D" makes all intervals small together, "E" the largest one.
+        acceleration: one more limit, rad/s² or m/s².
+        noise: the torque's standard deviation, as a share of each joint's effort.
+        seed: of the motions that the search begins with.
+        feet: of a free base that stands.
+        stance: where its joints are: as many numbers as joints, or as one leg has, each leg alike.
     """
     if robot.base == "fixed":
         require_single(robot, "excite")

@@ -43,9 +43,18 @@ def expectation(
     noise: float = 0.01,
     seed: int = 0,
 ) -> Expectation:
-    """By the linear theory of the torque loss at the given robot.
+    """What a planned motion would determine, by the linear theory of the torque loss at the given robot.
 
-    The planned motion is as noisy as the recordings are, or without them `noise` times each joint's effort.
+    It is as noisy as the recordings are.
+
+    Args:
+        robot: the robot.
+        planned: the motion.
+        recordings: what is recorded already.
+        learn: as for a fit.
+        actuator: as for a fit.
+        noise: of torques without recordings, as a share of each joint's effort.
+        seed: as for a fit.
     """
     choice = chosen(robot, recordings, learn, actuator, "torque", seed)
     with double_precision(), np.errstate(all="ignore"):

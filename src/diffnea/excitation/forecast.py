@@ -48,10 +48,18 @@ def forecast(
 ) -> Identifiability:
     """What a fit of these data would determine, with the intervals to expect, and what not, in words.
 
-    `robot`, `data`, `learn`, `actuator`, `loss`, `seed` and `links` are those of `fit`.
     Slopes and noise are those where a short fit ends; bodies are the given robot's, with intervals as wide, friction
     and drives the short fit's. Where that fit stops early, the noise is too large, and so the intervals too wide, never
     too narrow.
+
+    Args:
+        robot: the robot.
+        data: recordings or `Samples`, one or several.
+        learn: as for a fit.
+        actuator: as for a fit.
+        loss: as for a fit.
+        seed: as for a fit.
+        links: as for a fit.
     """
     return foretold(robot, data, learn, actuator, loss, seed, links).told
 
@@ -72,7 +80,17 @@ def foretold(
     seed: int = 0,
     links: Iterable[str] | None = None,
 ) -> Foretold:
-    """As `forecast`, with what was left to evidence."""
+    """As `forecast`, with what was left to evidence.
+
+    Args:
+        robot: the robot.
+        data: recordings or `Samples`, one or several.
+        learn: as for a fit.
+        actuator: as for a fit.
+        loss: as for a fit.
+        seed: as for a fit.
+        links: as for a fit.
+    """
     with double_precision(), np.errstate(all="ignore"):
         parts = split(data, None, robot.joint_names, robot.num_joints, seed)
         goals = drives_servos(actuator, parts, are_said(data))

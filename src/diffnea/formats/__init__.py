@@ -14,7 +14,7 @@ from diffnea import canonical, files
 from diffnea.formats import mjcf, urdf
 from diffnea.formats.assembly import assemble, massless_note
 from diffnea.formats.couplings import uncouple
-from diffnea.formats.description import Curve, Description, RobotFileError, Servo, check_bounds
+from diffnea.formats.description import Curve, Description, MissingRobotFile, RobotFileError, Servo, check_bounds
 from diffnea.formats.locking import float_base, ground_base, places, unlock
 from diffnea.formats.locking import lock as locked
 from diffnea.formats.merging import attached, check_physical, frames, tips
@@ -38,18 +38,19 @@ def load_robot(
 ) -> Robot:
     """Read a robot from a URDF or MJCF file, told apart by content; links joined by fixed joints become one.
 
-    Joints in `lock` are held still, at 0 or where a mapping says (rad or m), and are no joints of the robot; files that
-    are written from it have them as before. Free joints and balls are held where the file has them; one without a name
-    in the file is called after its body, `<body>_joint`.
+    Free joints and balls are held where the file has them; one without a name in the file is called after its body,
+    `<body>_joint`.
 
-    `base` says whether the root is free to move: "floating" sets that of a URDF free, "fixed" holds what the file has
-    free; None takes the file's word.
-
-    Joints that follow others (URDF `mimic`, MJCF `equality joint`) move with them and are no coordinates of the robot;
-    with `couplings=False` they move by themselves.
-
-    A link that no body can be (negative mass, moments that break the triangle inequality) is refused unless
-    `allow_unphysical`, since vendors do ship such files.
+    Args:
+        path: the file.
+        lock: joints that are held still, at 0 or where a mapping says (rad or m), and are no joints of the robot; files
+            that are written from it have them as before.
+        base: whether the root is free to move: "floating" sets that of a URDF free, "fixed" holds what the file has
+            free; None takes the file's word.
+        couplings: whether joints that follow others (URDF `mimic`, MJCF `equality joint`) move with them and are no
+            coordinates of the robot; with False they move by themselves.
+        allow_unphysical: take links that no body can be (negative mass, moments that break the triangle inequality),
+            since vendors do ship such files; else they are refused.
     """
     path = Path(path)
     text = _bytes(path)
@@ -81,16 +82,22 @@ def save_robot(
     servos: Servos | None = None,
     replacing: Collection[str] = (),
 ) -> tuple[Path, ...]:
-    """Write a robot as `.urdf` or MJCF `.xml`; read back, it is the same robot. The files that were written.
+    """Write a robot as `.urdf` or MJCF `.xml`; read back, it is the same robot. Returns the files that were written.
 
-    A robot that came from a file of that format is written as that file with only the changed numbers edited, unless
-    `fresh`. The result is read back and compared before anything is put in place; nothing is half-written. MJCF takes
-    `curves` too, dry friction that changes with speed, and `servos` of positions, by joint; without any, those of the
-    robot's file stay.
+    A robot that came from a file of that format is written as that file with only the changed numbers edited. The
+    result is read back and compared before anything is put in place; nothing is half-written.
 
     An MJCF file that includes others still does: those that must change are written beside it, under the names they
-    have if these are free there, else as `<name of the new file>_<name>`. Files of the names `replacing` are
-    overwritten.
+    have if these are free there, else as `<name of the new file>_<name>`.
+
+    Args:
+        robot: the robot.
+        path: the file, whose ending says the format.
+        fresh: write the file anew, without what the robot's own file has besides.
+        allow_unphysical: write links that no body can be; else they are refused.
+        curves: MJCF only: dry friction that changes with speed, by joint; without any, that of the robot's file stays.
+        servos: MJCF only: servos of positions, by joint; without any, those of the robot's file stay.
+        replacing: names of files that may be overwritten.
     """
     if not isinstance(robot, Robot):
         raise TypeError(f"save_robot: got a {type(robot).__name__}; give a Robot, as load_robot reads it, and a path")
@@ -99,7 +106,7 @@ def save_robot(
     if kind is None:
         raise RobotFileError(f'{path}: ends in "{path.suffix}"; use .urdf, or .xml for MJCF')
     if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent}: no such folder")
+        raise MissingRobotFile(f"{path.parent}: no such folder")
     try:
         if not allow_unphysical:
             check_physical(describe(robot))
@@ -204,11 +211,11 @@ def _below(description: Description, joint: str) -> set[str]:
 
 
 def _bytes(path: Path) -> bytes:
-    """The text of a file; one that is not there is Python's own error."""
+    """The text of a file."""
     try:
         return files.read(path, MOST_BYTES)
-    except (FileNotFoundError, PermissionError):
-        raise
+    except FileNotFoundError:
+        raise MissingRobotFile(f"{path}: no such file or directory") from None
     except OSError as error:
         raise RobotFileError(f"{path}: {error.strerror}") from None
 

@@ -20,6 +20,10 @@ class RobotFileError(DiffneaError):
     """A robot file that cannot be used, in one line: where, what was found, what is accepted."""
 
 
+class MissingRobotFile(FileNotFoundError, RobotFileError):
+    """A robot file that is not there: Python's own error, and the package's."""
+
+
 def _zeros(*shape: int):
     return field(default_factory=lambda: np.zeros(shape))
 

@@ -24,6 +24,7 @@ from diffnea.identify.result import Fit
 from diffnea.models import FeedForward, Model
 from diffnea.recordings import as_list
 from diffnea.robot import Robot, pulled, require_single
+from diffnea.text import meant
 
 AUTO = "auto"
 METHODS = (AUTO, "adam", "lm", "linear")
@@ -55,27 +56,34 @@ def fit(
 ) -> Fit:
     """Learn a model from recordings or samples, and judge it on a part that is kept back, or on `test`.
 
-    - `robot`: the robot as its file has it, which is a prior; or an earlier fit, whose robot and actuator are taken; or
-      a network (`FeedForward`), which is learned as it is.
-    - `data`, `test`: recordings or `Samples`, one or several.
-    - `learn`: any of inertia, kinematics, armature, calibration (zero positions of the joints), actuator; or payload
-      alone. By default inertia and actuator, and with `actuator="auto"` also what evidence asks for.
-    - `actuator`: parts joined by +, or an instance; "auto" chooses parts by evidence on the training data. An actuator
-      given by name is always learned.
-    - `method`: "auto", "lm" (one start), "adam" (the paper's) or "linear" (regression).
-    - `loss`: what is compared: "acceleration", "torque", "trajectory"; "auto" takes torques where every joint is
-      driven, trajectories where some are not.
-    - `start`: "nominal" begins with the robot as given, "random" with robots that share only its size and mass.
-    - `seed`: of everything that is drawn.
-    - `robust`: weight outliers down.
-    - `starts`, `steps`: how many starts race, and iterations of the method.
-    - `links`: whose inertia is learned; `joints`: whose placement, armature or zero is; by default all.
-    - `known`: coefficients of the actuator that are set and not learned, as `{"delay": 2}`.
-    - `feet`: of a robot with a free base that stands or walks, the places that touch the ground, by name; their forces
-      need not be known. Without feet it is in the air.
-    - `options`: the tuned numbers; `progress(stage, step, steps, error)` is called on the way.
+    Args:
+        robot: the robot as its file has it, which is a prior; or an earlier fit, whose robot and actuator are taken; or
+            a network (`FeedForward`), which is learned as it is.
+        data: recordings or `Samples`, one or several.
+        learn: any of inertia, kinematics, armature, calibration (zero positions of the joints), actuator; or payload
+            alone. By default inertia and actuator, and with `actuator="auto"` also what evidence asks for.
+        actuator: parts joined by +, or an instance; "auto" chooses parts by evidence on the training data. An actuator
+            given by name is always learned.
+        method: "auto", "lm" (one start), "adam" (the paper's) or "linear" (regression).
+        loss: what is compared: "acceleration", "torque", "trajectory"; "auto" takes torques where every joint is
+            driven, trajectories where some are not.
+        start: "nominal" begins with the robot as given, "random" with robots that share only its size and mass.
+        seed: of everything that is drawn.
+        test: recordings or `Samples` for the verdict; without them a part of `data` is kept back.
+        robust: weight outliers down; None leaves that to the method.
+        starts: how many starts race; None leaves that to the method.
+        steps: iterations of the method, at most; None leaves that to it.
+        links: whose inertia is learned; by default all.
+        joints: whose placement, armature or zero is learned; by default all.
+        known: coefficients of the actuator that are set and not learned, as `{"delay": 2}`.
+        feet: of a robot with a free base that stands or walks, the places that touch the ground, by name; their forces
+            need not be known. Without feet it is in the air.
+        options: the tuned numbers.
+        progress: `progress(stage, step, steps, error)` is called on the way.
     """
     _check(method=(method, METHODS), loss=(loss, LOSSES), start=(start, STARTS))
+    _check_whole(seed=seed, starts=starts, steps=steps)
+    _check_types(actuator, options, known)
     if isinstance(robot, Fit):
         robot, actuator, earlier = robot.robot, _taken(robot, actuator), robot
     else:
@@ -134,7 +142,26 @@ def _taken(earlier: Fit, actuator: str | AbstractActuator) -> str | AbstractActu
 def _check(**given: tuple[str, tuple[str, ...]]) -> None:
     for name, (value, accepted) in given.items():
         if value not in accepted:
-            raise ValueError(f'fit: {name} is "{value}"; use {", ".join(accepted)}')
+            raise ValueError(f'fit: {name} is "{value}"{meant(str(value), accepted)}; use {", ".join(accepted)}')
+
+
+def _check_whole(seed: int, **counts: int | None) -> None:
+    for name, value in {"seed": seed, **counts}.items():
+        least = 0 if name == "seed" else 1
+        if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least):
+            raise ValueError(f"fit: {name} is {value!r}; give a whole number from {least} on")
+
+
+def _check_types(actuator: object, options: object, known: Mapping[str, object] | None) -> None:
+    if not isinstance(actuator, str | AbstractActuator):
+        raise TypeError(f"fit: actuator is a {type(actuator).__name__}; give parts joined by +, or an actuator")
+    if not isinstance(options, Options | None):
+        raise TypeError(f"fit: options is a {type(options).__name__}; give Options")
+    for name, value in (known or {}).items():
+        try:
+            np.asarray(value, float)
+        except (TypeError, ValueError):
+            raise TypeError(f"fit: known has {name} = {value!r}; give one number, or one a joint") from None
 
 
 def _check_kind(robot: object, method: str, loss: str) -> None:

@@ -273,7 +273,11 @@ class Note:
 
     @classmethod
     def from_dict(cls, data: Json) -> "Note":
-        """What `to_dict` made."""
+        """Read it back.
+
+        Args:
+            data: what `to_dict` made.
+        """
         return cls(str(data["code"]), str(data["subject"]), dict(data["values"]))
 
 

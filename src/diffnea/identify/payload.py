@@ -52,7 +52,11 @@ class Payload:
 
     @classmethod
     def from_dict(cls, data: dict) -> "Payload":
-        """What `to_dict` made."""
+        """Read it back.
+
+        Args:
+            data: what `to_dict` made.
+        """
         parts = [Estimate(*(data[name][key] for key in ("value", "lower", "upper"))) for name in _PARTS]
         return cls(*parts, frame=str(data["frame"]))
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 
 from diffnea.files import Json
 from diffnea.identify.determine.combinations import Combination
@@ -29,7 +30,7 @@ class Saved:
     lacking: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fit:
     """A fitted model and what is known of it; `print(fit)` says the most of it."""
 
@@ -40,14 +41,14 @@ class Fit:
     history: tuple[float, ...]  # the lowest loss after each iteration
     notes: tuple[Note, ...]
     config: Json
-    consistent: AbstractModel = field(repr=False)  # the nearest physical model: the same but for method linear
-    knowledge: Callable[[], Knowledge] = field(repr=False)
-    held_out: HeldOut | None = field(default=None, repr=False)  # for the page
-    options: Options = field(default_factory=Options, repr=False)
+    consistent: AbstractModel  # the nearest physical model: the same but for method linear
+    knowledge: Callable[[], Knowledge]
+    held_out: HeldOut | None = None  # for the page
+    options: Options = field(default_factory=Options)
     outcome: Status = Status.CONVERGED
     payload: Payload | None = None
-    balance: Balance | None = field(default=None, repr=False)  # of a free base, for the page
-    versions: dict[str, str] = field(default_factory=dict, repr=False)  # of what computed it, where it was read back
+    balance: Balance | None = None  # of a free base, for the page
+    versions: dict[str, str] = field(default_factory=dict)  # of what computed it, where it was read back
 
     @property
     def status(self) -> str:
@@ -82,10 +83,33 @@ class Fit:
         return self.model.robot
 
     def save(self, folder: str | os.PathLike[str]) -> Saved:
-        """Write the fit into a folder: fit.json, weights.npz and the robot, identified (or rejected) .urdf and .xml."""
+        """Write the fit into a folder: fit.json, weights.npz and the robot, identified (or rejected) .urdf and .xml.
+
+        Args:
+            folder: where to; it is made, and what an earlier fit left there gives way.
+        """
         from diffnea.identify.io.store import save  # here, because files are of fits
 
         return save(self, folder)
+
+    def __repr__(self) -> str:
+        robot, learned = self.config.get("robot"), "+".join(self.config.get("learn", ()))
+        return f"Fit of {robot} ({learned}, {self.config.get('actuator')}): {self.verdict.status}; print it for all"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the verdict with its reasons, and what the data determine."""
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in self.verdict.reasons)
+        rows = [
+            (each.formula, f"{each.value:.4g}", f"{each.lower:.4g} … {each.upper:.4g}", each.unit)
+            for each in self.identifiable
+            if not each.base
+        ]
+        lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        head = "".join(f"<th>{name}</th>" for name in ("the data determine", "value", "95 % interval", "unit"))
+        return (
+            f"<p><b>{escape(str(self.config.get('robot')))}: {self.verdict.status}</b></p><ul>{reasons}</ul>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+        )
 
     def __str__(self) -> str:
         known = [f"  {each.formula} = {each.value:.5g} ± {each.std:.2g} {each.unit}" for each in self.identifiable]

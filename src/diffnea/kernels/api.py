@@ -22,7 +22,11 @@ def compile(function: Callable[..., Any], name: str | None = None) -> Callable[.
 
     Every array leaf must be of one floating type. Nothing runs faster for one sample: put it under `jax.vmap`. Numbers
     that the function closes over are part of the kernel; what JAX is tracing becomes an argument of it, and then the
-    function is traced at each call. With a name (`cache.name_of`) a later process finds the code without tracing.
+    function is traced at each call.
+
+    Args:
+        function: of arrays and modules of arrays.
+        name: as `cache.name_of` gives it; with one a later process finds the code without tracing.
     """
 
     @wraps(function)

@@ -35,7 +35,11 @@ class Quantity(NamedTuple):
 
 
 def physical(robot: Robot) -> list[Quantity]:
-    """Each link's mass, centre of mass and inertia about it (link's axes); each joint's placement and armature."""
+    """Each link's mass, centre of mass and inertia about it (link's axes); each joint's placement and armature.
+
+    Args:
+        robot: the robot.
+    """
     names = [(f"{link} {name}", unit) for link in robot.link_names for name, unit in _OF_LINK]
     names += [(f"{joint} {name}", unit) for joint in robot.tree.joint_names for name, unit in _OF_JOINT]
     units = np.where(robot.tree.revolute, "kg·m²", "kg")
@@ -46,7 +50,11 @@ def physical(robot: Robot) -> list[Quantity]:
 
 @jax.jit
 def physical_values(robot: Robot) -> Float[Array, " quantities"]:
-    """The values of `physical` in its order, as a differentiable function of the robot."""
+    """The values of `physical` in its order, as a differentiable function of the robot.
+
+    Args:
+        robot: the robot.
+    """
     links = jax.vmap(_of_link)(robot.inertia)
     rpy = jax.vmap(roll_pitch_yaw)(robot.placement.rotation)
     joints = jnp.concatenate([robot.placement.translation, rpy], axis=1)

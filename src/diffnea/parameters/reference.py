@@ -18,12 +18,20 @@ LENGTH = 0.2  # m
 
 
 def has_mass(robot: Robot) -> bool:
-    """Whether any link has."""
+    """Whether any link has.
+
+    Args:
+        robot: the robot.
+    """
     return bool(np.any(np.asarray(robot.inertia.mass) > 0))
 
 
 def with_reference_bodies(robot: Robot) -> Robot:
-    """The robot with a bar for every link."""
+    """The robot with a bar for every link.
+
+    Args:
+        robot: the robot.
+    """
     steps = np.asarray(robot.placement.translation, float)
     children: dict[int, list[int]] = {}
     for i, parent in enumerate(robot.tree.parents):

@@ -26,9 +26,13 @@ def learnable(
 ) -> VirtualRobot:
     """Masks of what is learned: a tree like `virtual`, with True in numpy arrays where a number is free.
 
-    `links` names those whose inertia is learned, `joints` those whose placement, armature or zero position
-    (`calibration`) is; None means all.
     `unpack` with these masks gives a robot whose other numbers are its own, to the last bit.
+
+    Args:
+        virtual: the numbers of a robot, as `encode` gives them.
+        learn: any of inertia, kinematics, armature, calibration.
+        links: those whose inertia is learned; None: all.
+        joints: those whose placement, armature or zero position (`calibration`) is; None: all.
     """
     learn = _names(learn, LEARNABLE, "learn")
     for what, chosen, parts in (("links", links, {"inertia"}), ("joints", joints, set(_OF_JOINTS))):
@@ -59,7 +63,12 @@ def _chosen(learned: bool, given: Iterable[str] | None, accepted: tuple[str, ...
 
 
 def pack(tree: Any, masks: Any) -> Float[Array, " p"]:
-    """The chosen numbers of any module as one vector, leaf by leaf and row by row."""
+    """The chosen numbers of any module as one vector, leaf by leaf and row by row.
+
+    Args:
+        tree: any module.
+        masks: which of its numbers are chosen, a tree like it.
+    """
     parts = [jnp.ravel(leaf)[_places(mask)] for leaf, mask in _pairs(tree, masks) if np.any(mask)]
     if not parts:
         return jnp.zeros(0)
@@ -71,6 +80,11 @@ def unpack(tree: Any, masks: Any, vector: Float[Array, " p"]) -> Any:
     """The module with the vector's numbers in the chosen places: `pack(unpack(tree, masks, v), masks) == v`.
 
     Leaves keep their precision. What is static comes from the masks: they say which rows of a robot are decoded.
+
+    Args:
+        tree: any module.
+        masks: which of its numbers are chosen, a tree like it.
+        vector: their numbers.
     """
     pairs = _pairs(tree, masks)
     sizes = [int(np.sum(mask)) for _, mask in pairs]
@@ -115,7 +129,12 @@ def _filled(leaf: Any, mask: np.ndarray, values: Array) -> Array:
 
 
 def labels(virtual: VirtualRobot, masks: VirtualRobot) -> list[str]:
-    """A name for each entry of the packed vector, as "hand log-cholesky alpha" or "elbow roll"."""
+    """A name for each entry of the packed vector, as "hand log-cholesky alpha" or "elbow roll".
+
+    Args:
+        virtual: the numbers of a robot, as `encode` gives them.
+        masks: what is learned, as `learnable` gives them.
+    """
     tree, form = virtual.own.tree, virtual.form
     parts = [
         (masks.inertia, tree.link_names, [f"{form} {name}" for name in FORMS[form].names]),

@@ -21,7 +21,13 @@ _ROTOR = (-2.0, 1.0)
 
 
 def random(virtual: VirtualRobot, masks: VirtualRobot, key: Key[Array, ""]) -> VirtualRobot:
-    """The learned numbers drawn at the scales of the robot's mass and length; `jax.vmap` over keys gives many."""
+    """The learned numbers drawn at the scales of the robot's mass and length; `jax.vmap` over keys gives many.
+
+    Args:
+        virtual: the numbers of a robot, as `encode` gives them.
+        masks: what is learned.
+        key: as `jax.random.key(0)`.
+    """
     sizes = (virtual.mass_scale, virtual.length_scale)
     drawn = _draw(virtual.form, virtual.own.num_joints, key, *sizes)
     other = eqx.tree_at(lambda v: (v.inertia, v.translation, v.rpy, v.armature), virtual, drawn)
@@ -31,7 +37,14 @@ def random(virtual: VirtualRobot, masks: VirtualRobot, key: Key[Array, ""]) -> V
 def random_vectors(
     virtual: VirtualRobot, masks: VirtualRobot, key: Key[Array, ""], count: int
 ) -> Float[Array, "count p"]:
-    """Many random starts as packed vectors."""
+    """Many random starts as packed vectors.
+
+    Args:
+        virtual: the numbers of a robot, as `encode` gives them.
+        masks: what is learned.
+        key: as `jax.random.key(0)`.
+        count: how many.
+    """
     return jax.vmap(lambda key: pack(random(virtual, masks, key), masks))(jax.random.split(key, count))
 
 

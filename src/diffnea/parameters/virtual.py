@@ -65,14 +65,18 @@ def encode(
     A link with a singular pseudo-inertia (point, rod, disc) is taken as the nearest body with extent: its second
     moments change by at most 64 roundings of their sum (1.4e-14 in float64), or of mass · length² of the robot's
     typical link if all its mass is at its origin. A link without mass gets 1e-9 of the mean mass. What a file's digits
-    round off (1e-4 of the moments about the centre of mass, as in `load_robot`) is clipped away. Any other inertia
-    that no body has raises, unless `nearest` projects it: the eigenvalues of its pseudo-inertia are clipped.
-
-    What is `carried`, inertial parameters of bodies fixed to the links, stays as it is: the numbers are of the rest of
-    each link. Where no body is left without it, a link carries nothing.
+    round off (1e-4 of the moments about the centre of mass, as in `load_robot`) is clipped away. Any other inertia that
+    no body has raises, unless `nearest`.
 
     Armature and zero positions are decoded only where they are learned. A joint without armature then starts from 0.1 %
     of a typical inertia.
+
+    Args:
+        robot: the robot.
+        inertia: the coordinates of bodies (docs/parameters.md).
+        nearest: project inertias that no body has: the eigenvalues of their pseudo-inertia are clipped.
+        carried: inertial parameters of bodies fixed to the links, which stay as they are: the numbers are of the rest
+            of each link. Where no body is left without it, a link carries nothing.
     """
     if inertia not in FORMS:
         raise ValueError(f'inertia is "{inertia}"; use {" or ".join(FORMS)}')
@@ -142,7 +146,11 @@ def _rotors(robot: Robot, mass: float, length: float) -> tuple[np.ndarray, np.nd
 
 
 def decode(virtual: VirtualRobot) -> Robot:
-    """The robot the numbers stand for, and everything else of it as it was; pure, differentiable, kernel-friendly."""
+    """The robot the numbers stand for, and everything else of it as it was; pure, differentiable, kernel-friendly.
+
+    Args:
+        virtual: the numbers, as `encode` gives them.
+    """
     own, decoded = virtual.own, virtual.decoded
     placement = _rows(decoded.kinematics, own.placement, partial(_placements, virtual.rpy, virtual.translation))
     turning = tuple(own.tree.revolute.tolist())

@@ -27,12 +27,18 @@ UNIT = 0.02
 class BaseMotion(eqx.Module):
     """Signals of a free base, one row a sample, SI units, each where it was measured.
 
-    - `position` m and `quaternion` (w, x, y, z; base to world): the pose, as motion capture or odometry gives it.
-    - `velocity` m/s of its origin, in the world's axes.
-    - `accelerometer` m/s² (gravity included, about +9.81 upwards at rest) and `gyroscope` rad/s, in the sensor's axes.
-      `imu_position` and `imu_quaternion` say where the sensor is in the base's frame, by default at its origin.
-    - `rotors`: commands of rotors as shares of the largest one, a column each, and `battery`, V.
-    - `contacts`: whether each foot of `contact_names` touches; feet that are not named never do.
+    Args:
+        position: of its origin in the world, m, as motion capture or odometry gives it.
+        quaternion: w, x, y, z, base to world.
+        velocity: of its origin, in the world's axes, m/s.
+        accelerometer: m/s² in the sensor's axes, gravity included: about +9.81 upwards at rest.
+        gyroscope: rad/s in the sensor's axes.
+        rotors: commands of rotors as shares of the largest one, a column each.
+        battery: V.
+        contacts: whether each foot of `contact_names` touches; feet that are not named never do.
+        imu_position: where the sensor is in the base's frame, m; by default at its origin.
+        imu_quaternion: how it is turned there; by default not at all.
+        contact_names: the feet.
     """
 
     position: Float[np.ndarray, "time 3"] | None
@@ -96,16 +102,29 @@ class BaseMotion(eqx.Module):
         return len(next(iter(self.signals.values()), ()))
 
     def replace(self, **changes: Any) -> "BaseMotion":
-        """The same with some fields changed, checked again."""
+        """The same with some fields changed, checked again.
+
+        Args:
+            changes: fields, as `gyroscope=…`.
+        """
         fields = {name: getattr(self, name) for name in (*WIDTHS, "imu_position", "imu_quaternion", "contact_names")}
         return BaseMotion(**{**fields, **changes})
 
     def take(self, samples: slice | np.ndarray) -> "BaseMotion":
-        """Some of the samples."""
+        """Some of the samples.
+
+        Args:
+            samples: which, as a slice or by their numbers.
+        """
         return self.replace(**{name: values[samples] for name, values in self.signals.items()})
 
     def resampled(self, time: Float[np.ndarray, " time"], at: Float[np.ndarray, " at"]) -> "BaseMotion":
-        """At other times, by straight lines between samples; feet and rotors stay as they were before."""
+        """At other times, by straight lines between samples; feet and rotors stay as they were before.
+
+        Args:
+            time: of the samples, in seconds.
+            at: when they are asked for, in seconds.
+        """
         held = np.clip(np.searchsorted(time, at + 1e-9, side="right") - 1, 0, len(time) - 1)
         found = {}
         for name, values in self.signals.items():
@@ -116,7 +135,12 @@ class BaseMotion(eqx.Module):
         return self.replace(**found)
 
     def check(self, count: int, where: str) -> None:
-        """Refuse signals that have another number of samples."""
+        """Refuse signals that have another number of samples.
+
+        Args:
+            count: how many samples there must be.
+            where: what the error names.
+        """
         for name, values in self.signals.items():
             if len(values) != count:
                 raise RecordingError(f"{where}: base {name} has {len(values)} samples, q has {count}; give as many")

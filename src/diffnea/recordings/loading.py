@@ -34,8 +34,14 @@ def load_recording(
 ) -> Recording:
     """Read one recording; with a robot, its joints in its order.
 
-    Columns are `time`, `q.<joint>` and so on; `columns` (a TOML file or a dict) maps other names, units and signs.
     A file that cannot be used is refused with one line: where, what was found, what is accepted.
+
+    Args:
+        path: a file (.csv, .csv.gz, .npz, .parquet, .mat, .mcap, .db3, .pt, .json) or folder (ROS 2 bag, LeRobot,
+            SAGE).
+        robot: whose joints are looked for, by name.
+        columns: a TOML file or a dict that maps names, units and signs of columns; without it they are `time`,
+            `q.<joint>` and so on.
     """
     found = load_recordings(path, robot, columns)
     if len(found) > 1:
@@ -48,7 +54,13 @@ def load_recording(
 def load_recordings(
     path: str | os.PathLike[str], robot: Robot | None = None, columns: ColumnMap | None = None
 ) -> list[Recording]:
-    """All recordings of a file or folder: one, or an episode each of a LeRobot data set."""
+    """All recordings of a file or folder: one, or an episode each of a LeRobot data set.
+
+    Args:
+        path: a file or folder, as for `load_recording`.
+        robot: whose joints are looked for, by name.
+        columns: a TOML file or a dict that maps names, units and signs of columns.
+    """
     path = Path(path)
     column_map = read_map(columns)
     joints = None if robot is None else robot.joint_names
@@ -67,7 +79,12 @@ def load_recordings(
 
 
 def save_recording(recording: Recording, path: str | os.PathLike[str]) -> None:
-    """Write a recording as .csv or .npz; read back, it is the same recording."""
+    """Write a recording as .csv or .npz; read back, it is the same recording.
+
+    Args:
+        recording: the recording.
+        path: the file, .csv or .npz.
+    """
     path = Path(path)
     names = recording.joint_names or tuple(f"joint{k}" for k in range(recording.num_joints))
     named = {key: "goal" if key == "u" and recording.input_kind == "goal" else key for key in SIGNALS}

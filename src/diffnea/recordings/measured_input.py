@@ -12,6 +12,9 @@ def as_held(recording: Recording) -> Recording:
     """The commands that act like the measured inputs: between two samples their mean, which is neither late nor early.
 
     A recording that brings `qd` and `qdd` stays as it is: fits compare what it has at the same instant.
+
+    Args:
+        recording: the recording.
     """
     if recording.input_kind == "goal":
         raise RecordingError("inputs are position goals, which are commands; leave measured out")

@@ -43,7 +43,11 @@ def folder() -> Path:
 
 
 def load(name: str) -> Groups:
-    """A data set's recordings by group, in the order of their files."""
+    """A data set's recordings by group, in the order of their files.
+
+    Args:
+        name: one of `names()`.
+    """
     if name not in _READERS:
         raise RecordingError(f'no data set "{name}"; use {", ".join(_READERS)}')
     place = folder() / name
@@ -60,6 +64,9 @@ def split(name: str) -> tuple[list[Recording], list[Recording]]:
     """The part to fit and the part to test on.
 
     Of several files every third, from the second on, is for testing; of a single record, the second half.
+
+    Args:
+        name: one of `names()`.
     """
     groups = load(name)
     if name == "multiarm_pendulum":

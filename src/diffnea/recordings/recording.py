@@ -22,14 +22,21 @@ INPUT_KINDS: tuple[InputKind, ...] = get_args(InputKind)
 class Recording(eqx.Module):
     """Positions `q` and commanded inputs `u` over `time` (s), SI units; velocities and accelerations where known.
 
-    One column a joint. `u` may be left out (nothing is driven); `driven` says which joints have an input, by default
-    those whose input is ever other than zero. `notes` says in words what was done to the data on the way, `unwrapped`
-    counts the jumps of a whole turn that were taken out of each joint. `measured`: the inputs were measured at each
-    sample, and `u` has what acts between two (`as_held`). `input_kind` says what `u` is: "command", a torque or
-    voltage, or "goal", the position that a servo is told to go to, in rad or m. `gain`: of servos, the stiffness that
-    they were set to, in any unit, as a firmware's register counts it; 0 where torque is off. `base`: of a robot with a
-    free base, what was measured of that (`BaseMotion`); `q` and `u` are of its joints alone, and may have no column
-    then.
+    Args:
+        time: stamps, s.
+        q: positions, rad or m, one column a joint; with `base` of the joints alone, and there may be no column then.
+        u: inputs, one column a joint; None: nothing is driven.
+        qd: velocities, where they were recorded.
+        qdd: accelerations, where they are known.
+        joint_names: the columns' joints.
+        driven: which joints have an input; by default those whose input is ever other than zero.
+        name: what it is called in notes.
+        notes: what was done to the data on the way, in words.
+        unwrapped: how many jumps of a whole turn were taken out of each joint.
+        measured: whether inputs were measured at each sample, and `u` has what acts between two (`as_held`).
+        input_kind: "command", a torque or voltage, or "goal", the position that a servo is told to go to, in rad or m.
+        base: what was measured of a free base.
+        gain: of servos, the stiffness that they were set to, as a firmware's register counts it; 0 where torque is off.
     """
 
     time: Float[np.ndarray, " time"]
@@ -89,7 +96,12 @@ class Recording(eqx.Module):
         return self.replace(**rows, base=None if self.base is None else self.base.take(samples))
 
     def between(self, start: float | int, stop: float | int) -> "Recording":
-        """The samples with `start <= time < stop`, in seconds of the recording's own clock."""
+        """The samples with `start <= time < stop`, in seconds of the recording's own clock.
+
+        Args:
+            start: seconds, the first that count.
+            stop: seconds, the first that do not count.
+        """
         first, last = np.searchsorted(self.time, (start, stop))
         if last <= first:
             raise RecordingError(
@@ -99,7 +111,11 @@ class Recording(eqx.Module):
         return self[int(first) : int(last)]
 
     def replace(self, **changes: Any) -> "Recording":
-        """The same recording with some fields changed, checked again."""
+        """The same recording with some fields changed, checked again.
+
+        Args:
+            changes: fields of the recording, as `name="monday"`.
+        """
         fields = {**self._arrays(), "joint_names": self.joint_names, "driven": self.driven, "name": self.name}
         fields |= {"notes": self.notes, "unwrapped": self.unwrapped, "measured": self.measured}
         fields |= {"input_kind": self.input_kind, "base": self.base}
@@ -132,7 +148,17 @@ class Recording(eqx.Module):
 
 
 class Samples(eqx.Module):
-    """Joint states, accelerations and inputs in any order, one row a sample, SI units."""
+    """Joint states, accelerations and inputs in any order, one row a sample, SI units.
+
+    Args:
+        q: positions, rad or m, one column a joint.
+        qd: velocities.
+        qdd: accelerations.
+        u: inputs; None: nothing is driven.
+        joint_names: the columns' joints.
+        driven: which joints have an input; by default those whose input is ever other than zero.
+        name: what they are called in notes.
+    """
 
     q: Float[np.ndarray, "sample n"]
     qd: Float[np.ndarray, "sample n"]
@@ -172,7 +198,11 @@ class Samples(eqx.Module):
 
 
 def as_list(recordings: Any) -> list[Recording | Samples]:
-    """One or several recordings as a list; they must be of the same joints."""
+    """One or several recordings as a list; they must be of the same joints.
+
+    Args:
+        recordings: one, or several.
+    """
     several = [recordings] if isinstance(recordings, (Recording, Samples)) else list(recordings)
     if not several:
         raise RecordingError("no recording; give at least one")
@@ -200,7 +230,11 @@ def _kind_of(item: "Recording | Samples") -> str:
 
 
 def samples_of(recordings: Recording | Samples | Sequence[Recording | Samples]) -> Samples:
-    """All samples of one or several recordings together; velocities and accelerations must be there."""
+    """All samples of one or several recordings together; velocities and accelerations must be there.
+
+    Args:
+        recordings: one, or several, of the same joints.
+    """
     several = as_list(recordings)
     for k, item in enumerate(several):
         if item.qd is None or item.qdd is None:
@@ -211,7 +245,11 @@ def samples_of(recordings: Recording | Samples | Sequence[Recording | Samples]) 
 
 
 def concatenate(recordings: Sequence[Recording]) -> Recording:
-    """Parts of one log, in the order of time, as one recording; signals that not all parts have are left out."""
+    """Parts of one log, in the order of time, as one recording; signals that not all parts have are left out.
+
+    Args:
+        recordings: the parts.
+    """
     several: list[Any] = as_list(recordings)
     arrays: dict[str, np.ndarray | None] = {}
     for key in ("time", *SIGNALS):

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from diffnea.batches import batched
+from diffnea.batching import batched
 from diffnea.identify import Fit
 from diffnea.identify.judge.held_out import HeldOut
 from diffnea.identify.judge.windows import (

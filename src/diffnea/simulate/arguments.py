@@ -10,7 +10,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from diffnea.arrays import numbers
-from diffnea.batches import batched
+from diffnea.batching import batched
 from diffnea.loops import gap
 from diffnea.manifold import parts
 from diffnea.models import AbstractModel, Model
@@ -59,7 +59,7 @@ def checked(model: AbstractModel, q0, qd0, u, dt, integrator, steps, gain=None) 
     if law is not None:
         _check_law(law, lengths, dtype)
     start, commands = (arrays["q0"], arrays["qd0"]), None if law else arrays["u"]
-    return Arguments(*start, commands, law, _time_step(dt, dtype), count, arrays.get("gain"))
+    return Arguments(*start, commands, law, time_step("rollout", dt, dtype), count, arrays.get("gain"))
 
 
 def _check_gain(model: AbstractModel, given: dict[str, Any], integrator: str) -> None:
@@ -107,6 +107,8 @@ def _check_batches(shapes: dict[str, tuple[int, ...]]) -> None:
 
 
 def _count(u: Array | None, steps: int | None) -> int:
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, (int, np.integer))):
+        raise TypeError(f"rollout: steps is {steps!r}; give a whole number, from 1 on")
     if u is None:
         if steps is None or steps < 1:
             raise ValueError(f"rollout: steps is {steps}; without recorded commands say how many states, from 1 on")
@@ -120,13 +122,14 @@ def _count(u: Array | None, steps: int | None) -> int:
     return u.shape[-2]
 
 
-def _time_step(dt: Any, dtype: Any) -> Array:
-    step = jnp.asarray(dt, dtype)
-    if step.ndim:
-        raise ValueError(f"rollout: dt has shape {step.shape}; give one number, in seconds")
+def time_step(what: str, dt: Any, dtype: Any) -> Array:
+    """One number of seconds, above zero; `what` asks for it."""
+    step = dt if isinstance(dt, (int, float)) else numbers(f"{what}: dt", dt)
+    if np.ndim(step):
+        raise ValueError(f"{what}: dt has shape {np.shape(step)}; give one number, in seconds")
     if not isinstance(step, Tracer) and not 0 < float(step) < np.inf:
-        raise ValueError(f"rollout: dt is {float(step):g} s; it must be finite and above zero")
-    return step
+        raise ValueError(f"{what}: dt is {float(step):g} s; it must be finite and above zero")
+    return jnp.asarray(step, dtype)
 
 
 def _check_law(law: Callable[..., Any], lengths: dict[str, int], dtype: Any) -> None:

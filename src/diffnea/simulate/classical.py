@@ -58,6 +58,14 @@ def rk4_step(
     u: Float[Array, " joints"],
     dt: Float[Array, ""],
 ) -> tuple[Float[Array, " nq"], Float[Array, " n"]]:
-    """The state a time `dt` later under a constant command, for any model; no promise about its energy."""
+    """The state a time `dt` later under a constant command, for any model; no promise about its energy.
+
+    Args:
+        model: as `Model(robot)`.
+        q: joint positions of one sample.
+        qd: joint velocities.
+        u: the command.
+        dt: the step in seconds.
+    """
     step = runge_kutta(model, lambda q, qd: (acceleration(model, q, qd, u), ()), q, qd, dt)
     return step.q, step.qd

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float
 
-from diffnea import batches
+from diffnea import batching
 from diffnea.simulate.delay import latest
 from diffnea.simulate.memory import Memory, at_rest
 from diffnea.simulate.safe import safe_step
@@ -53,7 +53,7 @@ def advance(step: Step, known: Any) -> Callable[..., State]:
         q, qd, *memory = (jnp.where(kept, new, old) for new, old in pairs)
         return State(q, qd, alive, state.sound + alive, tuple(memory))
 
-    return batches.kernel_for(advanced, known)
+    return batching.kernel_for(advanced, known)
 
 
 def start(step: Step, model: Any, q0: Float[Array, " nq"], qd0: Float[Array, " n"], u: Float[Array, " goals"]) -> State:
@@ -74,7 +74,7 @@ def recorded(step: Step, known: Any) -> Callable[..., tuple[Array, Array, Array]
         last, (q, qd) = jax.lax.scan(body, start(step, model, q0, qd0, u[0]), u)
         return q, qd, last.sound
 
-    return batches.kernel_for(course, known, batches.name_for(recorded, known, step))
+    return batching.kernel_for(course, known, batching.name_for(recorded, known, step))
 
 
 @lru_cache(maxsize=256)
@@ -105,4 +105,4 @@ def feedback(step: Step, known: Any, make_law: Callable[..., Any], whole: bool) 
         (last, _), (q, qd, u) = jax.lax.scan(body, (begun, first), times)
         return Course(q, qd, u, last.sound)
 
-    return batches.kernel_for(course, known) if whole else course
+    return batching.kernel_for(course, known) if whole else course

@@ -11,11 +11,11 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, ArrayLike, Float, Real
 
-from diffnea import batches, kernels
+from diffnea import batching, kernels
 from diffnea.arrays import Rows
 from diffnea.models import AbstractModel, Model, in_canonical_frames
 from diffnea.simulate import loop
-from diffnea.simulate.arguments import Arguments, checked
+from diffnea.simulate.arguments import Arguments, checked, time_step
 from diffnea.simulate.classical import rk4_step
 from diffnea.simulate.delay import arrivals, delayed, led, weights
 from diffnea.simulate.memory import Memory, keeps
@@ -48,14 +48,22 @@ def rollout(
     steps: int | None = None,
     gain: Real[ArrayLike, "*#gain"] | Rows | None = None,
 ) -> Rollout:
-    """Simulate from `q0`, `qd0` in steps of `dt` seconds; there are as many states as commands, the start included.
+    """Simulate a model; there are as many states as commands, the start included.
 
-    `u` holds recorded commands, row k from `time[k]` to `time[k + 1]`; or it is a law `(t, q, qd) -> u` for one sample,
-    asked once a step; or None. A law and None need `steps`, the number of states. "auto" keeps the model's energy from
-    rising by itself (docs/energy.md) where the model is conserving or bounded, and is Runge-Kutta's method elsewhere;
-    "rk4" is that method always. `gain`: what the firmware of servos is set to, as the recordings that were fitted count
-    it (`Recording.gain`), one number, one a joint, or like `u`; 0 where torque is off; None: their usual one. Leading
-    axes are batch axes. Differentiable in the model, the start and the commands.
+    Leading axes are batch axes. Differentiable in the model, the start and the commands.
+
+    Args:
+        model: as `Model(robot)` or `fit.model`.
+        q0: joint positions to start from, with any leading batch axes.
+        qd0: joint velocities to start with.
+        u: recorded commands, row k from `time[k]` to `time[k + 1]`; or a law `(t, q, qd) -> u` for one sample, asked
+            once a step; or None.
+        dt: the step in seconds.
+        integrator: "auto" keeps the model's energy from rising by itself (docs/energy.md) where the model is conserving
+            or bounded, and is Runge-Kutta's method elsewhere; "rk4" is that method always.
+        steps: the number of states, which a law and None need.
+        gain: what the firmware of servos is set to, as the recordings that were fitted count it (`Recording.gain`), one
+            number, one a joint, or like `u`; 0 where torque is off; None: their usual one.
     """
     given = checked(model, q0, qd0, u, dt, integrator, steps, gain)
     if given.law is not None and isinstance(model, Model) and model.actuator.lead is not None:
@@ -79,14 +87,22 @@ def step(
     """The state one step of "auto" later, the command held, and what servos keep, where that is given.
 
     Without a memory goals of servos have arrived, and nothing was summed.
+
+    Args:
+        model: as `Model(robot)` or `fit.model`.
+        q: joint positions, with any leading batch axes.
+        qd: joint velocities.
+        u: the command.
+        dt: the step in seconds.
+        memory: what servos keep from step to step, as the step before gave it.
     """
     one = safe_step if _implicit(model) else rk4_step
     if not memory:
-        return batches.batched(_stepper(one), _Timed(model, jnp.asarray(dt, float)), q=q, qd=qd, u=u)
+        return batching.batched(_stepper(one), _Timed(model, time_step("step", dt, float)), q=q, qd=qd, u=u)
     arrays = [jnp.asarray(x, float) for x in (q, qd, u, *memory)]
     dtype = arrays[0].dtype
     one = partial(
-        batches.kernel_for(safe_step, batches.whole_numbers(model)),
+        batching.kernel_for(safe_step, batching.whole_numbers(model)),
         jax.tree.map(lambda leaf: _cast(leaf, dtype), model),
     )
     return jax.vmap(lambda q, qd, u, *memory: one(q, qd, u, jnp.asarray(dt, dtype), *memory))(*arrays)
@@ -137,8 +153,8 @@ def _course(step: loop.Step, model: AbstractModel, given: Arguments) -> loop.Cou
     shaping = jax.tree.flatten(rest)
     return _run(
         step,
-        structure if form is not None else batches.skeleton_of(model, structure),
-        batches.whole_numbers(model) if form is None else None,
+        structure if form is not None else batching.skeleton_of(model, structure),
+        batching.whole_numbers(model) if form is None else None,
         (tuple(shaping[0]), shaping[1]),
         given.steps,
         leaves,

@@ -28,7 +28,13 @@ def safe_step(
 ) -> tuple[Array, ...]:
     """The state a time `dt` later under a constant command, of a conserving or bounded model or one of servos.
 
-    After q and q̇ come the arrays that servos keep, where they do (`memory`).
+    Args:
+        model: as `Model(robot)`.
+        q: joint positions of one sample.
+        qd: joint velocities.
+        u: the command.
+        dt: the step in seconds.
+        memory: arrays that servos keep, where they do; they come after q and q̇ again.
     """
     if model.actuator.loop is not None:
         return servo_step(model, q, qd, u, dt, *memory)

@@ -60,7 +60,13 @@ def swing_up(
 
 
 def varied(controller: SwingUp, key: jax.Array, reach: float) -> SwingUp:
-    """The same controller with its strength, centre and times drawn anew, so that recordings differ."""
+    """The same controller with its strength, centre and times drawn anew, so that recordings differ.
+
+    Args:
+        controller: to begin with.
+        key: as `jax.random.key(0)`.
+        reach: how far the driven joint may go, m or rad.
+    """
     strength, centre, pumping, falling = jax.random.uniform(key, (4,), controller.strength.dtype)
     return replace(
         controller,

@@ -28,7 +28,7 @@ class Row:
     identifiable: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """Rows in the order of the robot's links and joints; `print` it."""
 
@@ -60,6 +60,9 @@ class Table:
         except ImportError:
             raise ImportError("to_dataframe needs pandas; pip install pandas, or use to_dicts()") from None
         return pandas.DataFrame(self.to_dicts()).set_index("name")
+
+    def __repr__(self) -> str:
+        return f"Table of {len(self.rows)} quantities; print it, or table.to_dataframe()"
 
     def _repr_html_(self) -> str:
         """For notebooks."""

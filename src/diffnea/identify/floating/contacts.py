@@ -34,9 +34,13 @@ SINKS = 0.01
 
 @dataclass(frozen=True)
 class Foot:
-    """A place of a link that touches the ground: m in the link's frame, and the radius where it is a ball.
+    """A place of a link that touches the ground.
 
-    A flat foot takes moments as well as forces; one of a ball that rolls hard may need that too.
+    Args:
+        link: which.
+        point: where, in the link's frame, m; the centre of a ball.
+        radius: of a ball, m; 0 for a point.
+        flat: whether it takes moments as well as forces; one of a ball that rolls hard may need that too.
     """
 
     link: str

@@ -54,8 +54,8 @@ def _stored(array: np.ndarray, arrays: dict[str, np.ndarray]) -> dict[str, str]:
     return {"array": name}
 
 
-def unpack(data: object, arrays: Mapping[str, np.ndarray]) -> PyTree:
-    """The module of plain data; ValueError, KeyError or TypeError where it is none."""
+def unpack(data: object, arrays: Mapping[str, np.ndarray], own: Mapping[str, type] | None = None) -> PyTree:
+    """The module of plain data; ValueError, KeyError or TypeError where it is none. `own`: a user's classes by name."""
     if not isinstance(data, dict):
         if data is None or isinstance(data, (bool, int, float, str)):
             return data
@@ -65,11 +65,15 @@ def unpack(data: object, arrays: Mapping[str, np.ndarray]) -> PyTree:
     if "bytes" in data:
         return np.asarray(arrays[data["bytes"]], np.uint8).tobytes()
     if "tuple" in data:
-        return tuple(unpack(item, arrays) for item in data["tuple"])
-    kind = CLASSES.get(data.get("class", ""))
+        return tuple(unpack(item, arrays, own) for item in data["tuple"])
+    name = data.get("class", "")
+    kind = CLASSES.get(name) or (own or {}).get(name)
     if kind is None:
-        raise ValueError(f'the model has a part "{data.get("class")}" that this version does not know')
-    return _made(kind, {name: unpack(item, arrays) for name, item in data["fields"].items()})
+        raise ValueError(
+            f'the model has a part "{name}" that this version does not know; if it is yours, load_fit(folder, '
+            f"parts=[{name}])"
+        )
+    return _made(kind, {name: unpack(item, arrays, own) for name, item in data["fields"].items()})
 
 
 def _made(kind: type, fields: Json) -> PyTree:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from diffnea import dynamics
 from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain, Motor, Offset, Ripple, Stribeck
 from diffnea.actuators.base import Resistance
-from diffnea.batches import batched
+from diffnea.batching import batched
 from diffnea.formats import Curve, Servo
 from diffnea.identify.io.servo_export import (
     EXPORT_STATES,

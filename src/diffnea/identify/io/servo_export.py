@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 from diffnea import dynamics
 from diffnea.actuators import AbstractActuator
-from diffnea.batches import batched
+from diffnea.batching import batched
 from diffnea.formats import Servo
 from diffnea.identify.judge.held_out import HeldOut
 from diffnea.models import Model

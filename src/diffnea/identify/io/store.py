@@ -4,7 +4,7 @@ import io
 import json
 import os
 import platform
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from importlib.metadata import version
@@ -174,19 +174,25 @@ def _written(
         return {path.name: f"not written: {error}"}
 
 
-def load_fit(folder: str | os.PathLike[str]) -> Fit:
-    """Read a fit back; its model predicts the same, bit for bit."""
+def load_fit(folder: str | os.PathLike[str], parts: Iterable[type] = ()) -> Fit:
+    """Read a fit back; its model predicts the same, bit for bit.
+
+    Args:
+        folder: what `fit.save` has written to.
+        parts: classes of your own that the model has, as an actuator's.
+    """
+    own = {part.__name__: part for part in parts}
     place = Path(folder)
     with files.alone(place, shared=True) if place.is_dir() else nullcontext():
         content = _read_json(place / FIT)
         arrays = _read_arrays(place / WEIGHTS)
         signals = _read_arrays(place / HELD_OUT) if content.get("held_out") and (place / HELD_OUT).exists() else None
     try:
-        fit = _rebuilt(content, arrays)
+        fit = _rebuilt(content, arrays, own)
         if signals is None:  # a page can do without
             return fit
         kept = content["held_out"]
-        return replace(fit, held_out=from_arrays(modules.unpack(kept["start"], arrays), kept["tracks"], signals))
+        return replace(fit, held_out=from_arrays(modules.unpack(kept["start"], arrays, own), kept["tracks"], signals))
     except FitFileError:
         raise
     except Exception as error:  # whatever stands there in place of what was written
@@ -194,18 +200,18 @@ def load_fit(folder: str | os.PathLike[str]) -> Fit:
         raise FitFileError(f"{place / FIT}: {said}; give a folder written by fit.save") from error
 
 
-def _rebuilt(content: Json, arrays: dict[str, np.ndarray]) -> Fit:
+def _rebuilt(content: Json, arrays: dict[str, np.ndarray], own: Mapping[str, type]) -> Fit:
     metrics = {name: part and read_score(files.unnamed(part)) for name, part in content["metrics"].items()}
     table = restored(files.unnamed(content["table"]))
     for row in table:
         check(row)
     combinations = tuple(check(Combination(**with_nan(files.unnamed(each)))) for each in content["identifiable"])
     known = Knowledge(table, combinations, tuple(map(read_note, content["unknown"])), content.get("counts"))
-    model = _model(content["model"], arrays)
+    model = _model(content["model"], arrays, own)
     return check(
         Fit(
             model=model,
-            consistent=model if content["consistent"] is None else _model(content["consistent"], arrays),
+            consistent=model if content["consistent"] is None else _model(content["consistent"], arrays, own),
             metrics=Metrics(**metrics),
             verdict=Verdict(
                 _word(content["verdict"]), list(map(read_note, content.get("reason_notes", content["reasons"])))
@@ -224,9 +230,9 @@ def _rebuilt(content: Json, arrays: dict[str, np.ndarray]) -> Fit:
     )
 
 
-def _model(data: object, arrays: dict[str, np.ndarray]) -> AbstractModel:
+def _model(data: object, arrays: dict[str, np.ndarray], own: Mapping[str, type]) -> AbstractModel:
     """A model whose parts are of as many joints."""
-    model = modules.unpack(data, arrays)
+    model = modules.unpack(data, arrays, own)
     if not isinstance(model, AbstractModel):
         raise ValueError(f"a {type(model).__name__} stands where the model should")
     if isinstance(model, Model) and model.actuator.num_joints not in (None, model.robot.num_joints):

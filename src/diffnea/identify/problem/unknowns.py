@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PyTree
 
 from diffnea import actuators, parameters
 from diffnea.actuators import AbstractActuator
-from diffnea.batches import on_robots
+from diffnea.batching import on_robots
 from diffnea.formats import fixed_parts
 from diffnea.identify.problem.known_coefficients import with_known
 from diffnea.identify.problem.parameter import Parameter, of_actuator, of_network, of_robot

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from diffnea import batches
+from diffnea import batching
 from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.simulate.delay import arrivals, delayed, led
 from diffnea.simulate.memory import at_rest
@@ -93,7 +93,7 @@ def lanes(tracks: Sequence[Track], most_delay: int) -> Lanes:
 @lru_cache(maxsize=64)
 def _course(known: PyTree) -> PyTree:
     """Positions along a lane, the whole loop as one kernel."""
-    one = batches.kernel_for(_advance, known)
+    one = batching.kernel_for(_advance, known)
 
     def course(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array) -> Array:
         def body(state, row):
@@ -103,7 +103,7 @@ def _course(known: PyTree) -> PyTree:
         start = measured[0], jnp.zeros_like(measured[0]), *at_rest(model, measured[0], goal[0])
         return jax.lax.scan(body, start, (goal, measured, first, dt))[1]
 
-    return batches.kernel_for(course, known, batches.name_for(_course, known))
+    return batching.kernel_for(course, known, batching.name_for(_course, known))
 
 
 def _advance(model: PyTree, goal: Array, measured: Array, first: Array, dt: Array, *state: Array) -> tuple[Array, ...]:
@@ -149,7 +149,7 @@ class Predictor:
 
     def __init__(self, data: Lanes, like: PyTree):
         leaves, structure = jax.tree.flatten(like)
-        self._skeleton, self._known = batches.skeleton_of(like, structure), batches.whole_numbers(like)
+        self._skeleton, self._known = batching.skeleton_of(like, structure), batching.whole_numbers(like)
         arrays = data.goal, data.measured, data.first, data.dt, *(() if data.gain is None else (data.gain,))
         self._data = tuple(jnp.asarray(array, jnp.float32) for array in arrays)
         self._rows = jnp.asarray(data.compared_rows)

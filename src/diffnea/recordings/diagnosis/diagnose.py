@@ -93,7 +93,11 @@ class Diagnosis:
 
 
 def diagnose(recording: Recording) -> Diagnosis:
-    """Look a recording over; where gaps split it, all but sampling and saturation are of its longest piece."""
+    """Look a recording over; where gaps split it, all but sampling and saturation are of its longest piece.
+
+    Args:
+        recording: the recording.
+    """
     piece = max(regular(recording), key=len)
     found = smooth(piece)
     return Diagnosis(

@@ -43,8 +43,11 @@ def at_limits(
 ) -> Bool[np.ndarray, "time n"]:
     """Which positions are at a limit of their joint, or beyond it.
 
-    `limits` are those of the robot; a joint without a range has none. `noise` (rad or m, one a joint) is the standard
-    deviation of a position, by default as the recording shows it: positions within three of them count as at the limit.
+    Args:
+        recording: the recording.
+        limits: those of the robot; a joint without a range has none.
+        noise: the standard deviation of a position, rad or m, one a joint; by default as the recording shows it.
+            Positions within three of them count as at the limit.
     """
     lower, upper = _sides(recording, limits, noise)
     return lower | upper
@@ -53,7 +56,13 @@ def at_limits(
 def limit_contacts(
     recording: Recording, robot: Robot, noise: Sequence[float] | Float[np.ndarray, " n"] | None = None
 ) -> tuple[LimitContact, ...]:
-    """The limits of the robot that its joints reach or pass; `noise` as for `at_limits`."""
+    """The limits of the robot that its joints reach or pass.
+
+    Args:
+        recording: the recording.
+        robot: the robot.
+        noise: as for `at_limits`.
+    """
     found = []
     single = robot.joint_links  # a free base has no limits
     limits = Limits(*(getattr(robot.limits, key)[single] for key in ("lower", "upper", "velocity", "effort")))

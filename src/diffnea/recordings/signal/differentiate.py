@@ -55,15 +55,24 @@ class Smoothed(eqx.Module):
 def differentiate(recording: Recording, bandwidth: Bandwidth = None) -> Recording:
     """The recording with `qd` and `qdd` estimated from `q`, a few samples at each end dropped, and notes on it.
 
-    Non-causal: no lag. The bandwidth (Hz, one number or one a joint) is chosen from the data unless given, joint by
-    joint; "common" takes the lowest of these for all, so that every term of an equation passes the same filter.
-    Recorded velocities are replaced, since most are filtered and late (`velocity_lag` says by how much).
+    Non-causal: no lag. Recorded velocities are replaced, since most are filtered and late (`velocity_lag` says by how
+    much).
+
+    Args:
+        recording: the recording.
+        bandwidth: Hz, one number or one a joint; None: chosen from the data, joint by joint; "common": the lowest of
+            these for all, so that every term of an equation passes the same filter.
     """
     return smooth(recording, bandwidth).recording
 
 
 def smooth(recording: Recording, bandwidth: Bandwidth = None) -> Smoothed:
-    """As `differentiate`, with the smoothed positions and the numbers behind the choice."""
+    """As `differentiate`, with the smoothed positions and the numbers behind the choice.
+
+    Args:
+        recording: the recording.
+        bandwidth: as for `differentiate`.
+    """
     if not is_regular(recording):
         raise RecordingError("its sampling is irregular; use prepare(recording), or regular(recording) first")
     recording = unwrap(recording)
@@ -98,6 +107,10 @@ def prepare(recordings: Recording | Sequence[Recording], bandwidth: Bandwidth = 
     """Recordings ready to fit: sampled regularly, split at gaps, with velocities and accelerations.
 
     What has both already stays as it is.
+
+    Args:
+        recordings: one or several.
+        bandwidth: as for `differentiate`.
     """
     several = [recordings] if isinstance(recordings, Recording) else list(recordings)
     ready = []

@@ -38,7 +38,11 @@ class Delay:
 
 
 def input_delays(recording: Recording) -> tuple[Delay, ...]:
-    """The delay of each driven joint; none where the data do not tell."""
+    """The delay of each driven joint; none where the data do not tell.
+
+    Args:
+        recording: the recording.
+    """
     if not any(recording.driven):
         return ()
     found = smooth(recording, "common")

@@ -21,7 +21,13 @@ LEAST_MEAN = 1e-3
 def matched_input(
     recording: Recording, bandwidth: float | int, delay: float | int = 0.0
 ) -> Float[np.ndarray, "time n"]:
-    """`u` held, delayed (s) and low-passed at `bandwidth` (Hz), to stand beside accelerations smoothed to it."""
+    """`u` held, delayed (s) and low-passed at `bandwidth` (Hz), to stand beside accelerations smoothed to it.
+
+    Args:
+        recording: the recording.
+        bandwidth: Hz.
+        delay: seconds by which the input acts late.
+    """
     columns = [held(u, recording.dt, bandwidth, delay, recording.measured) for u in recording.u.T]
     return np.column_stack(columns).astype(recording.u.dtype)
 

@@ -26,7 +26,11 @@ ENOUGH = 100_000
 
 
 def is_regular(recording: Recording) -> bool:
-    """Whether the stamps lie on a grid, up to a small share of a period."""
+    """Whether the stamps lie on a grid, up to a small share of a period.
+
+    Args:
+        recording: the recording.
+    """
     if len(recording) < 3:
         return True
     grid = np.linspace(recording.time[0], recording.time[-1], len(recording))
@@ -103,11 +107,15 @@ def split(recording: Recording) -> Pieces:
 
 
 def regular(recording: Recording, rate: float | int | None = None) -> list[Recording]:
-    """The recording at a constant rate (Hz; by default its own), split where samples are missing for long.
+    """The recording at a constant rate, split where samples are missing for long.
 
     Samples are put on the regular clock that their stamps scatter about, or interpolated at the stamps by cubic
     splines: whichever leaves less noise in the positions. Missing samples are interpolated; inputs are held. What was
     done, and why, is in the notes.
+
+    Args:
+        recording: the recording.
+        rate: Hz; by default its own.
     """
     if rate is not None and not rate > 0:
         raise RecordingError(f"rate is {rate:g}; give a positive number of samples a second")

@@ -31,7 +31,11 @@ class VelocityLag:
 
 
 def velocity_lag(recording: Recording) -> tuple[VelocityLag, ...]:
-    """Lag and low-pass corner of each joint's recorded velocity, by comparing spectra within the smoother's band."""
+    """Lag and low-pass corner of each joint's recorded velocity, by comparing spectra within the smoother's band.
+
+    Args:
+        recording: the recording.
+    """
     if recording.qd is None:
         raise RecordingError("Recording: it has no recorded velocities (qd); there is nothing to compare")
     found = smooth(recording)

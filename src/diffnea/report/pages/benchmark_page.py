@@ -18,7 +18,11 @@ MACHINES = {"cartpole": "cart-pole", "furuta": "Furuta pendulum"}  # in words
 
 
 def benchmark(runs: str | Path) -> Path:
-    """Write `report.html`, `results.csv` and `figures/*.svg` of a benchmark's folder; returns the page's path."""
+    """Write `report.html`, `results.csv` and `figures/*.svg` of a benchmark's folder; returns the page's path.
+
+    Args:
+        runs: the folder.
+    """
     runs = Path(runs)
     configuration = _configuration(runs)
     found = sorted(records.read_all(runs), key=_order)

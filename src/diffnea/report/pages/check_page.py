@@ -22,7 +22,14 @@ DECADES = 6  # of a spectrum
 
 
 def check(result: dict[str, Any], recordings: Sequence[Recording], found: Sequence[Diagnosis], out: str | Path) -> Path:
-    """Write the page of a check; `result` is what the command returns."""
+    """Write the page of a check; returns its path.
+
+    Args:
+        result: what the command returns.
+        recordings: what was looked over.
+        found: a diagnosis of each.
+        out: the file.
+    """
     joints = Joints(tuple(result["joints"]), tuple(result["sliding"]))
     drawn = [
         _pictures(recording, diagnosis, joints)

@@ -68,12 +68,23 @@ class Comparison:
 
 
 def compare(first: str | Path, second: str | Path) -> Comparison:
-    """The fits of two folders beside each other; they must be of the same joints."""
+    """The fits of two folders beside each other; they must be of the same joints.
+
+    Args:
+        first: the folder of a fit.
+        second: that of another.
+    """
     return _comparison((str(first), load_fit(first)), (str(second), load_fit(second)))
 
 
 def comparison_page(first: str | Path, second: str | Path, out: str | Path) -> Path:
-    """Write the comparison as a page; returns its path."""
+    """Write the comparison as a page; returns its path.
+
+    Args:
+        first: the folder of a fit.
+        second: that of another.
+        out: the file.
+    """
     fits = (load_fit(first), load_fit(second))
     found = _comparison((str(first), fits[0]), (str(second), fits[1]))
     with double_precision():

@@ -30,19 +30,33 @@ MARKS = {"accepted": "yes", "no better than the start": "partly", "failed": "no"
 
 
 def fit(folder: str | Path) -> Path:
-    """Write `report.html` into the folder of a saved fit; returns the page's path."""
+    """Write `report.html` into the folder of a saved fit; returns the page's path.
+
+    Args:
+        folder: what `fit.save` has written to.
+    """
     return save_page(load_fit(folder), folder)
 
 
 def save_page(found: Fit, folder: str | Path) -> Path:
-    """Write `report.html` of a fit into a folder; returns the page's path."""
+    """Write `report.html` of a fit into a folder; returns the page's path.
+
+    Args:
+        found: the fit.
+        folder: where to.
+    """
     out = Path(folder) / PAGE
     files.replace(out, page(found, Path(folder).name).encode())
     return out
 
 
 def page(found: Fit, name: str = "out") -> str:
-    """The page of a fit as text; `name`: the folder that it says the fit is read from."""
+    """The page of a fit as text.
+
+    Args:
+        found: the fit.
+        name: the folder that it says the fit is read from.
+    """
     with double_precision():
         seen, joints = evidence(found), Joints.of(found)
         drawn = {} if seen is None else _figures(found, seen, joints)

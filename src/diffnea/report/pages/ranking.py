@@ -46,7 +46,11 @@ class Ranking:
 
 
 def rank(folders: Sequence[str | Path]) -> Ranking:
-    """The fits in these folders; they must be of the same joints."""
+    """The fits in these folders; they must be of the same joints.
+
+    Args:
+        folders: those of fits.
+    """
     fits = {str(folder): load_fit(folder) for folder in folders}
     if len(fits) < 2:
         raise ValueError(f"report: {len(fits)} fits; give at least two to compare")
@@ -66,7 +70,12 @@ def rank(folders: Sequence[str | Path]) -> Ranking:
 
 
 def ranking_page(found: Ranking, out: str | Path) -> Path:
-    """Write the ranking as a page; returns its path."""
+    """Write the ranking as a page; returns its path.
+
+    Args:
+        found: what `rank` gives.
+        out: the file.
+    """
     text = (
         environment()
         .get_template("ranking.html")

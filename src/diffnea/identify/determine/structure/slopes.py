@@ -12,7 +12,8 @@ from jaxtyping import Array, Float
 from diffnea import dynamics, manifold
 from diffnea.actuators import AbstractActuator
 from diffnea.actuators.on_joints import on_joints
-from diffnea.batches import batched, regressor
+from diffnea.batches import regressor
+from diffnea.batching import batched
 from diffnea.identify.determine.structure.coordinates import Coordinates, value_and_slopes
 from diffnea.models import Model
 from diffnea.robot import Robot
