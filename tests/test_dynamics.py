@@ -16,7 +16,7 @@ from robots import depth_first, in_pinocchio, random_robot, random_state, random
 from scipy.spatial.transform import Rotation
 
 import diffnea as dn
-from diffnea import batches, batching, dynamics, kernels, spatial
+from diffnea import batching, dynamics, kernels, spatial
 from diffnea.dynamics.forward_dynamics import is_deep
 from diffnea.robot import astype
 
@@ -405,7 +405,7 @@ def test_a_robot_used_often_gives_the_same_until_it_is_another(monkeypatch):
     robot = random_robot(random_tree(3, 3), 3)
     q, qd, tau = np.random.default_rng(3).normal(size=(3, 5, 3))
     q, qd, tau = map(jnp.asarray, (q, qd, tau))
-    found = [dn.forward_dynamics(robot, q, qd, tau) for _ in range(batches.OFTEN + 3)]
+    found = [dn.forward_dynamics(robot, q, qd, tau) for _ in range(batching.OFTEN + 3)]
     np.testing.assert_allclose(found[-1], found[0], rtol=1e-14)
     heavier = replace(robot, armature=robot.armature + 1.0)
     assert not np.allclose(dn.forward_dynamics(heavier, q, qd, tau), found[0])
