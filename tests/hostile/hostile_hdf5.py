@@ -21,6 +21,7 @@ def cases() -> Iterator[Case]:
     yield Case("loop.mat", "recording", _file(_loop), "groups within each other")
     yield Case("deep set.mat", "recording", _file(_deep), "groups within each other")
     yield Case("cell in itself.mat", "recording", _file(_itself), "")
+    yield Case("scalar input.mat", "recording", _scalar, r"u has shape \(\); give \(samples, joints\)")
     yield Case("records.mat", "recording", _file(_kinds), "no column")
     for seed in range(8):
         yield Case(f"damaged modern {seed}.mat", "recording", damaged_by(good.write_mat_73, seed))
@@ -66,6 +67,13 @@ def _virtual(content: Any, path: Path) -> None:
 
 def _large(content: Any, _: Path) -> None:
     content.create_dataset("q", (2, 10**12), "f8", chunks=(2, 1000))
+
+
+def _scalar(path: Path) -> None:
+    good.write_mat_73(path)
+    with h5py.File(path, "r+") as content:
+        del content["u"]
+        content["u"] = 0.5
 
 
 def _loop(content: Any, _: Path) -> None:

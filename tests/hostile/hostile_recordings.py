@@ -118,6 +118,8 @@ def _npz():
     yield _case(
         "three.npz", stored(time=time, q=q, joint_names=np.array(["a", "b", "c"])), "2 columns for 3 joint_names"
     )
+    cube = stored(time=time, q=np.repeat(q[:, :, None], 3, axis=2), joint_names=np.array(["a", "b"]))
+    yield _case("cube.npz", cube, r"q has shape \(50, 2, 3\); give \(samples, joints\)")
     yield _case("numbers.npz", stored(time=time, q=q, joint_names=np.array([1, 2])), None)
     yield _case("lengths.npz", stored(time=time[:7], q=q), "")
     yield _case("overflow.npz", stored(time=time, q=np.full((50, 2), 1e308) * [[1, -1]]), None)

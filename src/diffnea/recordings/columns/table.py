@@ -79,12 +79,18 @@ def from_arrays(arrays: dict[str, np.ndarray], joint_names: Sequence[str] | None
         elif array.ndim == 2:
             columns |= {f"{name}[{k}]": lambda array=array, k=k: array[:, k] for k in range(array.shape[1])}
         if joint_names is not None and name in NAMED:
-            width = 1 if array.ndim == 1 else array.shape[1]
-            if width != len(joint_names):
-                raise RecordingError(f"{name} has {width} columns for {len(joint_names)} joint_names; give one a joint")
+            _check_width(name, array, len(joint_names))
             for k, joint in enumerate(joint_names):
                 columns[f"{name}.{joint}"] = columns.pop(f"{name}[{k}]")
     return Table(tuple(columns), lambda wanted: {key: columns[key]() for key in wanted}, **more)
+
+
+def _check_width(name: str, array: np.ndarray, joints: int) -> None:
+    if array.ndim not in (1, 2):
+        raise RecordingError(f"{name} has shape {array.shape}; give (samples, joints)")
+    width = 1 if array.ndim == 1 else array.shape[1]
+    if width != joints:
+        raise RecordingError(f"{name} has {width} columns for {joints} joint_names; give one a joint")
 
 
 def renamed(table: Table, names: Sequence[str]) -> Table:
