@@ -22,6 +22,7 @@ def made_up(cell, rng):
             "horizons": {str(h): level * h for h in HORIZONS} | ({"2.0": None} if far else {}),
             "valid_time_10": min(2.0, 0.1 / level),
             "valid_time_40": min(2.0, 0.4 / level),
+            "lost": far / 2,
             "diverged": far / 3,
         }
         for way in INTEGRATORS

@@ -177,6 +177,13 @@ def test_what_diverged_counts_as_infinitely_wrong():
     assert found["valid_time_10"] == pytest.approx(2 / 3)
 
 
+def test_what_is_far_off_is_lost_and_has_not_diverged():
+    """A model without friction is soon elsewhere under recorded input; its energy is no less bounded."""
+    cut = _cut()
+    found = judging.rollout_numbers(_motion(cut, 20 * cut.spread), cut)
+    assert (found["lost"], found["diverged"]) == (1.0, 0.0)
+
+
 def test_energy_from_nothing_is_seen():
     motion = _motion(_cut(), 0.0)
     rising = np.array([[0.0, 0.5], [0.0, 0.0], [0.0, -0.5]])

@@ -85,13 +85,14 @@ def roll(model: AbstractModel, cut: Windows, integrator: Any) -> dict[str, Motio
 
 
 def rollout_numbers(motion: Motion, cut: Windows) -> RolloutNumbers:
-    """Errors by horizon, times of valid prediction and lost windows, as the verdict of a fit has them."""
+    """Errors by horizon, times of valid prediction and lost windows, as the verdict of a fit has them; divergence."""
     run = Prediction(motion.q, ~motion.diverged, cut)
     return {
         "horizons": {str(seconds): float(np.median(run.errors(seconds))) for seconds in HORIZONS},
         "valid_time_10": float(run.valid(0.1).mean()),
         "valid_time_40": float(run.valid(0.4).mean()),
-        "diverged": float(run.lost().mean()),
+        "lost": float(run.lost().mean()),
+        "diverged": float(motion.diverged.mean()),
     }
 
 

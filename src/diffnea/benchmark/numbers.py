@@ -16,7 +16,8 @@ class RolloutNumbers(TypedDict):
     horizons: dict[str, float | None]  # seconds → median over windows of RMS error ÷ the joints' standard deviation
     valid_time_10: float  # s until the error first passes 10 % of the standard deviation; mean over windows
     valid_time_40: float
-    diverged: float  # share of windows that are off by more than 10 standard deviations, or not finite
+    lost: float  # share of windows that are off by more than 10 standard deviations, or diverge
+    diverged: float  # share of windows that are not finite, or a hundred times faster than the data
 
 
 class EnergyNumbers(TypedDict):

@@ -162,8 +162,9 @@ def _finite(value: float | None) -> float:
 def _bounded_never_diverge() -> tuple[Claim, Test]:
     claim = Claim(
         "Models whose energy is bounded never diverge.",
-        "Conserving and bounded models with the default integrator: no roll-out diverges, under recorded input or "
-        "without input, with velocities as in the data and doubled.",
+        "Conserving and bounded models with the default integrator: no roll-out ends in numbers that are not finite, "
+        "or gets a hundred times faster than the data, under recorded input or without, with velocities as in the data "
+        "and doubled.",
         (),
     )
 

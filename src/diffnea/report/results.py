@@ -55,6 +55,12 @@ def observable(record: Record, name: str) -> dict[str, Any] | None:
     return next((row for row in record.numbers["observables"] if row["name"] == name), None)
 
 
+def lost(record: Record, integrator: str) -> float:
+    """The share of roll-outs that are no prediction any more; earlier records called them diverged."""
+    numbers = record.numbers["rollout"][integrator]
+    return numbers.get("lost", numbers["diverged"])
+
+
 def _row(record: Record) -> Row:
     cell, entry = record.cell, record.cell.entry
     row: Row = {**cell.as_dict(), "family": entry.family, "actuator": entry.actuator, "start": entry.start}
@@ -67,9 +73,11 @@ def _row(record: Record) -> Row:
     row |= {name: fit[name] for name in ("method", "verdict", "converged", "loss")}
     row |= {f"nmse_{name}": value for name, value in numbers["nmse"].items()}
     for integrator in INTEGRATORS:
-        measured = numbers["rollout"][integrator]
+        measured = {"lost": lost(record, integrator)} | numbers["rollout"][integrator]
         row |= {f"{integrator}_nrmse_{seconds}": value for seconds, value in measured["horizons"].items()}
-        row |= {f"{integrator}_{name}": measured[name] for name in ("valid_time_10", "valid_time_40", "diverged")}
+        row |= {
+            f"{integrator}_{name}": measured[name] for name in ("valid_time_10", "valid_time_40", "lost", "diverged")
+        }
     for span in RANGES:
         for integrator in INTEGRATORS:
             energy = numbers["energy"][span][integrator]
