@@ -19,7 +19,7 @@ from diffnea.identify.notes import note
 from diffnea.identify.payload import Estimate, Payload
 from diffnea.identify.solve.solution import Status
 from diffnea.report import residuals
-from diffnea.report.evidence import Example, evidence, friction_curve
+from diffnea.report.evidence import evidence, friction_curve
 from diffnea.report.figures import fit_figures
 from diffnea.report.figures.playback import scene
 from diffnea.report.pages.fit_page import tiles
@@ -345,18 +345,6 @@ def test_it_fits_a_phone_and_follows_the_theme(browser, folders, scheme, width):
     page.emulate_media(media="print")
     assert not page.locator("nav").is_visible()
     page.close()
-
-
-def test_the_page_opens_with_three_joints_at_most_those_that_the_start_predicts_worst():
-    time, n = np.linspace(0, 2, 21), 7
-    measured = np.sin(np.outer(time, np.arange(1, n + 1)))
-    start = measured + time[:, None] * np.array([0.1, 0.9, 0.2, 0.0, 0.8, 0.1, 0.3])
-    start[10:, 5] = np.inf  # diverged
-    example = Example("Typical", time, measured, measured, start, measured)
-    figure = fit_figures.opening([example], fit_figures.Joints(tuple(f"joint {k}" for k in range(n)), (False,) * n))
-    assert figure.caption == "Typical, 3 of 7 joints"
-    assert [f"joint {k} in rad" in figure.svg for k in range(n)] == [k in (1, 4, 5) for k in range(n)]
-    assert "rotate(-90)" not in figure.svg  # names of joints are longer than a panel is high
 
 
 # Two fits beside each other ----------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ import numpy as np
 ROW = 18.0  # px of a row with a name
 MOST_LETTERS = 34  # of a name beside an interval
 MARGIN = 62.0  # px left of a chart with numbers on its y axis
-LABEL = 20.0  # px above a panel, for its label: names of joints are longer than a panel is high
 NAMES = 178.0  # px left of a chart with names: a dot, then the longest name
 
 
@@ -63,9 +62,9 @@ def lines(
     across = _Scale(float(low), float(high), MARGIN, width - 8, log)
     parts = []
     for k, panel in enumerate(panels):
-        top = LABEL + k * (height + LABEL + 6)
+        top = 8.0 + k * (height + 12)
         parts.append(_panel(panel, across, top, height))
-    bottom = len(panels) * (height + LABEL + 6) - 6
+    bottom = 8.0 + len(panels) * (height + 12) - 12
     parts.append(_x_axis(across, bottom, x_label))
     return _svg(width, bottom + 40, title, parts)
 
@@ -233,7 +232,8 @@ def _panel(panel: Panel, across: _Scale, top: float, height: float) -> str:
     parts.append("</svg>")
     parts.append(f'<rect class="box" x="{left}" y="{top}" width="{right - left}" height="{height}"/>')
     parts += [f'<text class="tick end" x="{left - 4}" y="{y + 4.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
-    parts.append(f'<text class="label" x="{left}" y="{top - 6}">{escape(panel.y_label)}</text>')
+    middle = top + height / 2
+    parts.append(f'<text class="axis" transform="translate(12 {middle}) rotate(-90)">{escape(panel.y_label)}</text>')
     return "".join(parts)
 
 

@@ -121,22 +121,9 @@ def rollouts(found: Evidence, joints: Joints) -> list[Figure]:
     ]
 
 
-def opening(examples: Sequence[Example], joints: Joints, most: int = 3) -> Figure | None:
-    """What a page opens with: a typical roll-out, of the joints that the start predicts worst for their motion."""
-    if not examples:
-        return None
-    first, names = examples[0], len(joints.names)
-    off = np.where(np.isfinite(first.start), np.abs(first.start - first.measured), np.inf).max(axis=0)
-    wrong = off / np.maximum(np.ptp(first.measured, axis=0), 1e-12)
-    shown = sorted(map(int, np.argsort(-wrong, kind="stable")[:most]))
-    some = f", {most} of {names} joints" if names > most else ""
-    panels = _example(first, joints, shown)
-    return Figure(f"{first.rank}{some}", charts.lines(panels, "seconds ahead", f"Roll-out: {first.rank}", width=WIDE))
-
-
-def _example(example: Example, joints: Joints, shown: Sequence[int] | None = None) -> list[charts.Panel]:
+def _example(example: Example, joints: Joints) -> list[charts.Panel]:
     panels = []
-    for k in range(len(joints.names)) if shown is None else shown:
+    for k in range(len(joints.names)):
         sides = {"guess": "constant velocity", "start": "start", "measured": "measured", "fit": "fit"}
         lines = [curve(example.time, getattr(example, kind)[:, k], kind, name) for kind, name in sides.items()]
         panels.append(charts.Panel(joints.label(k, "position"), lines, around(example.measured[:, k], 0.6)))

@@ -82,7 +82,7 @@ def page(found: Fit, name: str = "out") -> str:
             residual="torque" if isinstance(found.model, Model) else "acceleration",
             figures=drawn,
             balance=found.balance,
-            first=_first(seen, joints, drawn),
+            first=_first(drawn),
             forest=fit_figures.forest(found),
             history=fit_figures.history(found),
             playback=None if played is None else json.dumps(played, separators=(",", ":")).replace("<", "\\u003c"),
@@ -119,12 +119,9 @@ def _figures(found: Fit, seen: Evidence, joints: Joints) -> dict[str, list[fit_f
     }
 
 
-def _first(
-    seen: Evidence | None, joints: Joints, drawn: Mapping[str, Sequence[fit_figures.Figure]]
-) -> fit_figures.Figure | None:
+def _first(drawn: Mapping[str, Sequence[fit_figures.Figure]]) -> fit_figures.Figure | None:
     """What the page opens with: a typical roll-out, or torques or accelerations where nothing is rolled out."""
-    rolled = None if seen is None else fit_figures.opening(seen.examples, joints)
-    return rolled or next(iter(drawn.get("motion", [])), None)
+    return next((figure for name in ("rollouts", "motion") for figure in drawn.get(name, [])), None)
 
 
 def summary(found: Fit, joints: Joints) -> str:
