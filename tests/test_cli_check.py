@@ -74,7 +74,7 @@ def test_good_data_are_called_good_and_tell_all_there_is(folder):
     text = command.summary(result)
     assert text.startswith("good enough for: ") and "within 10%" in text.splitlines()[0]
     assert result["verdict"]["not_for"] == [] and result["verdict"]["do"][-1].startswith("diffnea fit ")
-    assert command.outcome(result).startswith("good enough for: ") and "\n" not in command.outcome(result)
+    assert command.outcome(result) == f"good enough for: {', '.join(result['verdict']['good_for'])}"
     assert "these data determine 8 combinations" in text and "viscous friction(elbow)" in text
     assert json.loads(json.dumps(result)) == result
 

@@ -72,6 +72,52 @@ def test_intervals_are_drawn_from_the_narrowest_and_angles_are_in_radians(folder
     assert drawn.svg in page and "°" not in head and " rad" in head
 
 
+# Labels beside axes that run into one another, or out of the page at its left.
+_OVERLAPS = """() => [...document.querySelectorAll("svg.chart")].flatMap(chart => {
+  const labels = [...chart.querySelectorAll("text.axis")].filter(one => one.checkVisibility())
+    .map(one => [one.textContent, one.getBoundingClientRect()]);
+  const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+  return labels.flatMap(([told, a], k) => a.left < 0 || labels.slice(k + 1).some(([_, b]) => meet(a, b)) ? [told] : []);
+})"""
+
+
+def _with_names(fit, names):
+    """The same fit of joints with other names, as many as they are."""
+
+    def renamed(model):
+        robot = model.robot
+        return replace(model, robot=replace(robot, tree=replace(robot.tree, joint_names=names)))
+
+    kept = replace(fit.held_out, start=renamed(fit.held_out.start))
+    return replace(fit, model=renamed(fit.model), consistent=renamed(fit.consistent), held_out=kept)
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_labels_of_charts_do_not_meet_where_joints_have_long_names(folders, browser, tmp_path, width):
+    folder, fit = folders["viscous"]
+    fit = _with_names(fit, ("left_shoulder_pitch_joint", "left_shoulder_roll_joint"))
+    page = opened(browser, report.save_page(fit, tmp_path), viewport={"width": width, "height": 900})
+    assert page.evaluate(_OVERLAPS) == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    names = page.locator("#prediction svg.chart text.panel").all_text_contents()
+    assert set(names) == {"left_shoulder_pitch_joint", "left_shoulder_roll_joint"}
+    page.close()
+
+
+def test_the_first_screen_has_the_joints_that_are_predicted_worst(folders):
+    fit = folders["viscous"][1]
+    found = evidence(fit)
+    shown = fit_figures.opening(found, fit_figures.Joints.of(fit))
+    assert shown is not None and shown.caption == found.examples[0].rank and shown.svg.count('class="panel"') == 2
+    example = found.examples[0]
+    wide = {key: np.repeat(getattr(example, key), 3, axis=1) for key in ("measured", "fit", "start", "guess")}
+    wide["fit"][:, 4] += 5.0
+    found = replace(found, examples=(replace(example, **wide),))
+    shown = fit_figures.opening(found, fit_figures.Joints(tuple("abcdef"), (False,) * 6))
+    assert shown is not None and shown.svg.count('class="panel"') == 3 and ">e</text>" in shown.svg
+    assert shown.caption == f"{example.rank}, the 3 joints of 6 predicted worst"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_charts_are_well_formed_and_hold_no_nan(folders, kind):
     charts = re.findall(r"<svg xmlns.*?</svg>(?=</figure>)", text(folders[kind][0]), re.DOTALL)

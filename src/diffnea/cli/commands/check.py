@@ -14,7 +14,6 @@ from diffnea.cli.commands.simulate import stated_friction
 from diffnea.cli.feet import feet_of
 from diffnea.cli.registry import arguments_class
 from diffnea.cli.words.check_verdict import verdict
-from diffnea.cli.words.check_words import check_in_words, verdict_in_words
 from diffnea.cli.words.suspicions import suspicions, unit_suspicions
 from diffnea.excitation import foretold
 from diffnea.excitation.choosing import AUTO
@@ -131,7 +130,8 @@ class Check(CheckArguments):
 
     def outcome(self, result: dict[str, Any]) -> str:
         """The verdict in one line."""
-        return "; ".join(verdict_in_words(result["verdict"])[:2])
+        said, verdict = {"good enough for": "good_for", "not for": "not_for"}, result["verdict"]
+        return "; ".join(f"{head}: {', '.join(verdict[key])}" for head, key in said.items() if verdict[key])
 
 
 def _has_servos(actuator: str | AbstractActuator) -> bool:

@@ -13,7 +13,8 @@ from html import escape
 import numpy as np
 
 ROW = 18.0  # px of a row with a name
-MOST_LETTERS = 34  # of a name beside an interval
+MOST_LETTERS = 38  # of a name beside an interval
+LETTER = 7.0  # px that a letter takes
 MARGIN = 62.0  # px left of a chart with numbers on its y axis
 NAMES = 178.0  # px left of a chart with names: a dot, then the longest name
 
@@ -37,6 +38,7 @@ class Panel:
     lines: Sequence[Line]
     y_range: tuple[float, float]
     log: bool = False
+    name: str = ""  # in its corner, where panels stand below each other
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Span:
     told: str
 
 
-def intervals(rows: Sequence[Span], x_label: str, title: str, span: tuple[float, float], width: float = 560.0) -> str:
+def intervals(rows: Sequence[Span], x_label: str, title: str, span: tuple[float, float], width: float = 640.0) -> str:
     """A forest plot: one row a name, its interval as a line with a dot; what leaves `span` ends in an arrow."""
     across = _Scale(*span, 0.45 * width, width - 14)
     bottom = 8.0 + ROW * len(rows)
@@ -233,8 +235,16 @@ def _panel(panel: Panel, across: _Scale, top: float, height: float) -> str:
     parts.append(f'<rect class="box" x="{left}" y="{top}" width="{right - left}" height="{height}"/>')
     parts += [f'<text class="tick end" x="{left - 4}" y="{y + 4.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
     middle = top + height / 2
-    parts.append(f'<text class="axis" transform="translate(12 {middle}) rotate(-90)">{escape(panel.y_label)}</text>')
+    parts.append(f'<text class="axis" transform="translate(12 {middle}) rotate(-90)">{_upright(panel, height)}</text>')
+    if panel.name:
+        parts.append(f'<text class="panel" x="{left + 6}" y="{top + 16}">{escape(panel.name)}</text>')
     return "".join(parts)
+
+
+def _upright(panel: Panel, height: float) -> str:
+    """A label beside a panel, cut where it would run into the next one's."""
+    most = int(height / LETTER)
+    return escape(panel.y_label if len(panel.y_label) <= most else f"{panel.y_label[: most - 1]}…")
 
 
 def _curve(line: Line, across: _Scale, up: _Scale) -> str:

@@ -16,6 +16,7 @@ from diffnea.report.figures import charts
 POINTS = 300  # of a curve; more cannot be seen at this size
 CLOUD = 700  # points of a cloud
 WIDE = 390.0  # px: on a phone its text is still 12 px high
+OPENING = 3  # joints on the first screen
 STRETCH = 4.0  # seconds of motion that are shown sample by sample
 DECADES = 4  # of a spectrum, below its largest value
 
@@ -46,15 +47,19 @@ class Joints:
         count = fit.model.num_joints
         return cls(tuple(f"joint {k + 1}" for k in range(count)), (False,) * count)
 
-    def label(self, k: int, quantity: str) -> str:
-        """An axis' label, as "cart in m" or "pole in N·m"."""
+    def unit(self, k: int, quantity: str) -> str:
+        """Of a joint's position, velocity, acceleration or torque."""
         units = {
             "position": ("rad", "m"),
             "velocity": ("rad/s", "m/s"),
             "acceleration": ("rad/s²", "m/s²"),
             "torque": ("N·m", "N"),
         }
-        return f"{self.names[k]} in {units[quantity][self.sliding[k]]}"
+        return units[quantity][self.sliding[k]]
+
+    def label(self, k: int, quantity: str) -> str:
+        """An axis' label, as "position in m"; the figure's caption names the joint."""
+        return f"{quantity} in {self.unit(k, quantity)}"
 
 
 def horizons(fit: Fit, joints: Joints) -> list[Figure]:
@@ -72,7 +77,7 @@ def horizons(fit: Fit, joints: Joints) -> list[Figure]:
             charts.Line(np.array(side.horizons), np.array([row[k] for row in side.error_joints]), kind, name)
             for name, kind, side in known
         ]
-        panels.append(charts.Panel(f"error of {joints.label(k, 'position')}", lines, decades(lines), log=True))
+        panels.append(charts.Panel(f"error in {joints.unit(k, 'position')}", lines, decades(lines), log=True))
     return [
         Figure(
             joints.names[k], charts.lines([panel], "seconds ahead", f"Error by horizon, {joints.names[k]}", log=True)
@@ -110,6 +115,19 @@ def decades(lines: Sequence[charts.Line]) -> tuple[float, float]:
     return 10.0**low, 10.0 ** max(high, low + 1)
 
 
+def opening(found: Evidence, joints: Joints) -> Figure | None:
+    """The typical roll-out of the joints that are predicted worst, as shares of their motion; a screen holds few."""
+    if not found.examples:
+        return None
+    example, count = found.examples[0], len(joints.names)
+    spread = np.maximum(np.std(example.measured, axis=0), 1e-12)
+    wrong = np.sqrt(np.mean((example.fit - example.measured) ** 2, axis=0)) / spread
+    worst = np.sort(np.argsort(-np.nan_to_num(wrong, nan=np.inf), kind="stable")[:OPENING])
+    panels = [_example(example, joints)[k] for k in worst]
+    caption = example.rank if count <= OPENING else f"{example.rank}, the {OPENING} joints of {count} predicted worst"
+    return Figure(caption, charts.lines(panels, "seconds ahead", f"Roll-out: {caption}", width=WIDE))
+
+
 def rollouts(found: Evidence, joints: Joints) -> list[Figure]:
     """Windows predicted ahead from their first measured state, over what was measured."""
     return [
@@ -126,7 +144,8 @@ def _example(example: Example, joints: Joints) -> list[charts.Panel]:
     for k in range(len(joints.names)):
         sides = {"guess": "constant velocity", "start": "start", "measured": "measured", "fit": "fit"}
         lines = [curve(example.time, getattr(example, kind)[:, k], kind, name) for kind, name in sides.items()]
-        panels.append(charts.Panel(joints.label(k, "position"), lines, around(example.measured[:, k], 0.6)))
+        span = around(example.measured[:, k], 0.6)
+        panels.append(charts.Panel(joints.unit(k, "position"), lines, span, name=joints.names[k]))
     return panels
 
 
@@ -149,7 +168,7 @@ def motion(found: Evidence, joints: Joints, torque: bool) -> list[Figure]:
     for k in range(len(joints.names)):
         sides = (("start", theirs), ("measured", measured), ("fit", ours))
         lines = [curve(time, values[rows, k], kind, kind) for kind, values in sides]
-        panel = charts.Panel(joints.label(k, quantity), lines, around(measured[rows, k], 0.3))
+        panel = charts.Panel(joints.unit(k, quantity), lines, around(measured[rows, k], 0.3))
         figures.append(Figure(joints.names[k], charts.lines([panel], "time in s", f"{quantity}, {joints.names[k]}")))
     return figures
 
@@ -161,7 +180,7 @@ def balance(kept: Balance, joints: Joints) -> list[Figure]:
     brought, ours, theirs = (np.asarray(each)[rows] for each in (kept.brought, kept.fit, kept.start))
     time = kept.dt * np.arange(len(brought))
     for k, name in enumerate(kept.labels):
-        unit = ("in N" if k < 3 else "in N·m") if k < base else joints.label(k - base, "torque")
+        unit = ("N" if k < 3 else "N·m") if k < base else joints.unit(k - base, "torque")
         sides = (("start", theirs), ("measured", brought), ("fit", ours))
         lines = [curve(time, values[:, k], kind, kind) for kind, values in sides]
         panel = charts.Panel(unit, lines, around(np.concatenate([brought[:, k], ours[:, k], theirs[:, k]]), 0.1))
@@ -173,9 +192,9 @@ def _against(joints: Joints, k: int, quantity: str, measured: np.ndarray, ours: 
     low, high = around(measured, 0.05)
     points = cloud(measured, ours, "fit", "fit")
     equal = charts.Line(np.array([low, high]), np.array([low, high]), "guess", "measured = predicted")
-    panel = charts.Panel(f"predicted, {joints.label(k, quantity)}", [points, equal], (low, high))
+    panel = charts.Panel(f"predicted, {joints.unit(k, quantity)}", [points, equal], (low, high))
     title = f"Measured and predicted {quantity}, {joints.names[k]}"
-    return Figure(joints.names[k], charts.lines([panel], f"measured, {joints.label(k, quantity)}", title, height=160.0))
+    return Figure(joints.names[k], charts.lines([panel], f"measured, {joints.unit(k, quantity)}", title, height=160.0))
 
 
 def friction(fit: Fit, found: Evidence, joints: Joints) -> Iterator[Figure]:
@@ -217,7 +236,7 @@ def spectra(found: Evidence, joints: Joints, torque: bool) -> Iterator[Figure]:
             return
         lines = [curve(*whole, "measured", "the signal"), curve(*left, "fit", "what the fit leaves")]
         top = 10 ** np.ceil(np.log10(max(whole[1].max(), left[1].max(), 1e-12)))
-        label = f"{joints.label(k, 'torque' if torque else 'acceleration')}/√Hz"
+        label = f"{joints.unit(k, 'torque' if torque else 'acceleration')}/√Hz"
         panel = charts.Panel(label, lines, (top / 10**DECADES, top), log=True)
         svg = charts.lines([panel], "frequency in Hz", f"Spectrum of {joints.names[k]}", height=140.0, log=True)
         yield Figure(joints.names[k], svg)
@@ -241,7 +260,7 @@ def leftovers(found: Evidence, joints: Joints, torque: bool, over: str) -> Itera
             charts.Line(bins.centre, bins.middle, "fit", "middle"),
         ]
         panel = charts.Panel(
-            joints.label(k, "torque" if torque else "acceleration"),
+            joints.unit(k, "torque" if torque else "acceleration"),
             lines,
             around(np.quantile(left[:, k], (0.01, 0.99)), 0.2),
         )

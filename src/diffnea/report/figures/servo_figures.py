@@ -37,7 +37,7 @@ def followed(fit: Fit, found: Evidence, joints: Joints) -> Iterator[Figure]:
         sides = (("guess", "goal", track.u), ("measured", "measured", track.measured), ("fit", "fit", predicted))
         lines = [curve(time, values[rows, k], kind, label) for kind, label, values in sides]
         upper = charts.Panel(
-            joints.label(k, "position"), lines, around(np.r_[track.u[rows, k], predicted[rows, k]], 0.1)
+            joints.unit(k, "position"), lines, around(np.r_[track.u[rows, k], predicted[rows, k]], 0.1)
         )
         wrong = [("guess", "goal less measured", before), ("fit", "fit less measured", after)]
         errors = [curve(time, 1e3 * values[rows, k], kind, label) for kind, label, values in wrong]
@@ -67,7 +67,7 @@ def friction_maps(fit: Fit, found: Evidence, joints: Joints) -> Iterator[Figure]
         fastest, heaviest = (float(np.quantile(np.abs(each[:, k]), 0.98)) or 1.0 for each in (qd, carried))
         speeds, loads = np.linspace(-fastest, fastest, SPEEDS), np.linspace(-heaviest, heaviest, LOADS)
         values = friction_at(model, np.median(q, 0), k, speeds, loads)
-        label = joints.label(k, "torque").removeprefix(f"{name} in ")
+        label = joints.unit(k, "torque")
         told = charts.Cells(values, (-fastest, fastest), (-heaviest, heaviest), label)
         svg = charts.cells(
             told, joints.label(k, "velocity"), f"load in {label}", f"Friction of {name} over speed and load"

@@ -60,17 +60,17 @@ def _pictures(recording: Recording, found: Diagnosis, joints: Joints) -> dict[st
 
 
 def _motion(recording: Recording, found: Diagnosis, joints: Joints) -> Iterator[Figure]:
-    """Position and command over time; a command at its limit is marked."""
+    """Position and input over time; an input at its limit is marked."""
     time = recording.time - recording.time[0]
     limits = {each.joint: (each.low, each.high) for each in found.saturation}
     for k, name in enumerate(joints.names):
         q, u = recording.q[:, k], recording.u[:, k]
-        panels = [charts.Panel(joints.label(k, "position"), [curve(time, q, "measured", "position")], around(q, 0.08))]
+        panels = [charts.Panel(joints.unit(k, "position"), [curve(time, q, "measured", "position")], around(q, 0.08))]
         if recording.driven[k]:
             ends = time[[0, -1]]
             lines = [curve(ends, np.full(2, end), "start", "rests at its limit") for end in limits.get(name, ())]
-            panels.append(charts.Panel("command", [curve(time, u, "other", "command"), *lines], around(u, 0.08)))
-        yield Figure(name, charts.lines(panels, "time in s", f"Motion and command of {name}", height=90.0))
+            panels.append(charts.Panel("input", [curve(time, u, "other", "input"), *lines], around(u, 0.08)))
+        yield Figure(name, charts.lines(panels, "time in s", f"Motion and input of {name}", height=90.0))
 
 
 def _coverage(found: Diagnosis, joints: Joints) -> Iterator[Figure]:
@@ -98,7 +98,7 @@ def _spectra(recording: Recording, found: Diagnosis, joints: Joints) -> Iterator
         lines.append(curve(frequency[[0, -1]], np.full(2, noise), "start", "noise"))
         edge = np.full(2, np.clip(joint.bandwidth, frequency[0], frequency[-1]))
         lines.append(charts.Line(edge, np.array([top / 10**DECADES, top]), "fit", "used up to here"))
-        panel = charts.Panel(f"{joints.label(k, 'position')}/√Hz", lines, (top / 10**DECADES, top), log=True)
+        panel = charts.Panel(f"{joints.unit(k, 'position')}/√Hz", lines, (top / 10**DECADES, top), log=True)
         yield Figure(name, charts.lines([panel], "frequency in Hz", f"Spectrum of {name}", height=140.0, log=True))
 
 

@@ -187,7 +187,7 @@ def _error_figures(fits: tuple[Fit, Fit], found: Comparison) -> Iterator[Figure]
             ("start", f"start of {found.sides[0].name}", [row[k] for row in start.error_joints[: len(found.errors)]])
         ]
         lines = [charts.Line(np.array(found.horizons), np.array(values), kind, name) for kind, name, values in sides]
-        panel = charts.Panel(joints.label(k, "position"), lines, decades(lines), log=True)
+        panel = charts.Panel(f"error in {joints.unit(k, 'position')}", lines, decades(lines), log=True)
         yield Figure(joint, charts.lines([panel], "seconds ahead", f"Error by horizon, {joint}", log=True))
 
 

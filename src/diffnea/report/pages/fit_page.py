@@ -82,7 +82,7 @@ def page(found: Fit, name: str = "out") -> str:
             residual="torque" if isinstance(found.model, Model) else "acceleration",
             figures=drawn,
             balance=found.balance,
-            first=_first(drawn),
+            first=_first(drawn, seen, joints),
             forest=fit_figures.forest(found),
             history=fit_figures.history(found),
             playback=None if played is None else json.dumps(played, separators=(",", ":")).replace("<", "\\u003c"),
@@ -119,9 +119,13 @@ def _figures(found: Fit, seen: Evidence, joints: Joints) -> dict[str, list[fit_f
     }
 
 
-def _first(drawn: Mapping[str, Sequence[fit_figures.Figure]]) -> fit_figures.Figure | None:
+def _first(
+    drawn: Mapping[str, Sequence[fit_figures.Figure]], seen: Evidence | None, joints: Joints
+) -> fit_figures.Figure | None:
     """What the page opens with: a typical roll-out, or torques or accelerations where nothing is rolled out."""
-    return next((figure for name in ("rollouts", "motion") for figure in drawn.get(name, [])), None)
+    if drawn.get("rollouts") and seen is not None:
+        return fit_figures.opening(seen, joints)
+    return next(iter(drawn.get("motion", [])), None)
 
 
 def summary(found: Fit, joints: Joints) -> str:
