@@ -248,7 +248,7 @@ def test_pictures_show_what_is_wrong(folder, tmp_path, capsys):
     marked = [
         drawing.get("aria-label") for drawing in drawings if "rests at its limit" in xml.tostring(drawing, "unicode")
     ]
-    assert marked == ["Motion and command of shoulder", "Motion and command of elbow"]
+    assert marked == ["Motion and input of shoulder", "Motion and input of elbow"]
     assert page.count("rests at") >= 2 and "comes late" in page
     outside = re.findall(r'(?:src|href|action)="([^"#]+)"|url\(([^)]+)\)|@import', page)
     assert outside == [("data:,", "")]
