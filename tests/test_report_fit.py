@@ -414,6 +414,8 @@ def test_the_better_model_is_named_and_numbers_stand_side_by_side(compared):
     rows = {row.name: row for row in found.numbers}
     only = rows["cart kinetic friction"]
     assert only.values[0] is None and only.values[1] == pytest.approx(1.2, rel=0.1) and only.differs is None
+    felt = rows["inertia felt by cart"]  # of sums that both determine there is an interval in either
+    assert felt.start is None and None not in (*felt.values, *felt.stds) and felt.differs is not None
     assert rows["cart viscous friction"].differs  # the viscous fit takes dry friction for viscous
     for k, fit in enumerate(map(dn.load_fit, (first, second))):
         assert found.errors[1][k] == fit.metrics.fit.error_joints[1]
@@ -453,6 +455,8 @@ def test_many_fits_are_ranked(browser, compared, folders, tmp_path, capsys):
     assert found["fits"][1]["mean"] == pytest.approx(found["fits"][2]["mean"])
     assert main(["report", *names, "--out", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"{dry} predicts best")
+    like = report.rank([viscous, again]).conclusion
+    assert like == f"{viscous} and {again} predict equally well on the same data not fitted, and best"
     page = opened(browser, out, viewport={"width": 390, "height": 800})
     assert page.locator("#results-table tbody tr").count() == 3 and page.said == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -15,7 +15,7 @@ import numpy as np
 ROW = 18.0  # px of a row with a name
 MOST_LETTERS = 38  # of a name beside an interval
 LETTER = 7.0  # px that a letter takes
-MARGIN = 62.0  # px left of a chart with numbers on its y axis
+MARGIN = 72.0  # px left of a chart with numbers on its y axis
 NAMES = 178.0  # px left of a chart with names: a dot, then the longest name
 
 
@@ -170,7 +170,7 @@ def cells(told: Cells, x_label: str, y_label: str, title: str, width: float = 36
             parts.append(f"{box}{shade}><title>{_minus(f'{float(value):.3g}')} {escape(told.unit)}</title></rect>")
     box = f'<rect class="box" x="{across.start}" y="8" width="{across.end - across.start}" height="{height}"/>'
     ticks = [f'<text class="tick end" x="{MARGIN - 4}" y="{y + 4.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
-    name = f'<text class="axis" transform="translate(12 {8 + height / 2}) rotate(-90)">{escape(y_label)}</text>'
+    name = f'<text class="axis" transform="translate(9 {8 + height / 2}) rotate(-90)">{escape(y_label)}</text>'
     return _svg(width, height + 48, title, [*parts, box, *ticks, name, _x_axis(across, 8.0 + height, x_label)])
 
 
@@ -235,7 +235,7 @@ def _panel(panel: Panel, across: _Scale, top: float, height: float) -> str:
     parts.append(f'<rect class="box" x="{left}" y="{top}" width="{right - left}" height="{height}"/>')
     parts += [f'<text class="tick end" x="{left - 4}" y="{y + 4.5:.1f}">{_minus(t)}</text>' for y, t in up.ticks(4)]
     middle = top + height / 2
-    parts.append(f'<text class="axis" transform="translate(12 {middle}) rotate(-90)">{_upright(panel, height)}</text>')
+    parts.append(f'<text class="axis" transform="translate(9 {middle}) rotate(-90)">{_upright(panel, height)}</text>')
     if panel.name:
         parts.append(f'<text class="panel" x="{left + 6}" y="{top + 16}">{escape(panel.name)}</text>')
     return "".join(parts)

@@ -145,6 +145,13 @@ def _settings(a: Fit, b: Fit) -> dict[str, tuple[Any, Any]]:
 
 
 def _numbers(a: Fit, b: Fit) -> Iterator[Number]:
+    """Inertias and gravity that a person reads, where both determine them at one pose; then the numbers one by one."""
+    read = {(each.formula, each.meaning): each for each in b.identifiable if not each.base and each.kind != "actuator"}
+    for one in a.identifiable:
+        other = read.get((one.formula, one.meaning))
+        if other is not None:
+            values, stds = (one.value, other.value), (one.std, other.std)
+            yield Number(one.formula, one.unit, None, values, stds, _differs(*values, *stds))
     ours, theirs = ({row.name: row for row in fit.table} for fit in (a, b))
     for name in dict.fromkeys([*ours, *theirs]):
         rows = ours.get(name), theirs.get(name)

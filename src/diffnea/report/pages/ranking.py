@@ -13,8 +13,9 @@ from diffnea.identify import Fit, load_fit
 from diffnea.report.figures import charts
 from diffnea.report.figures.fit_figures import Joints, decades
 from diffnea.report.html import environment, styles
+from diffnea.report.pages.comparison import EQUAL
 from diffnea.report.pages.fit_page import MARKS
-from diffnea.text import number
+from diffnea.text import listed, number
 
 KINDS = ("fit", "other", "start", "measured", "guess")  # colours of the first ones; the rest is not drawn
 
@@ -108,6 +109,9 @@ def _conclusion(ranked: Sequence[Ranked], same: bool) -> str:
     if not same:
         return "their errors are on different data: give all the same --test to compare them"
     best, second = ranked[:2]
+    like = [each.name for each in ranked if abs(np.log(each.mean / best.mean)) < EQUAL]
+    if len(like) > 1:
+        return f"{listed(like, 3)} predict equally well on the same data not fitted, and best"
     return f"{best.name} predicts best: its error is {best.mean / second.mean:.3g} times that of {second.name}"
 
 
@@ -118,5 +122,5 @@ def _chart(found: Ranking) -> str | None:
         charts.Line(np.array(found.horizons), np.array(each.error), kind, each.name)
         for each, kind in zip(found.fits, KINDS, strict=False)
     ]
-    panel = charts.Panel("error, share of the motion", lines, decades(lines), log=True)
+    panel = charts.Panel("share of the motion", lines, decades(lines), log=True)
     return charts.lines([panel], "seconds ahead", "Error by horizon", width=390.0, height=180.0, log=True)
