@@ -14,6 +14,7 @@ from diffnea.cli.commands.simulate import stated_friction
 from diffnea.cli.feet import feet_of
 from diffnea.cli.registry import arguments_class
 from diffnea.cli.words.check_verdict import verdict
+from diffnea.cli.words.check_words import check_in_words
 from diffnea.cli.words.suspicions import suspicions, unit_suspicions
 from diffnea.excitation import foretold
 from diffnea.excitation.choosing import AUTO
