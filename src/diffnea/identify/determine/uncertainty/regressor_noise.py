@@ -13,14 +13,14 @@ import numpy as np
 from jaxtyping import Float
 
 from diffnea.identify.problem.linearised import Linearised
+from diffnea.identify.problem.measurements.noise import drawn_noise, is_noisy
 from diffnea.identify.problem.measurements.rows import Rows
-from diffnea.recordings.signal.smoothing import low_pass_gain
 
 
 def bias(problem: Linearised, steps: Float[np.ndarray, "p r"], pairs: int) -> Float[np.ndarray, " r"]:
     """How far noise of positions has moved the least-squares estimates whose steps in θ are the columns of `steps`."""
     nothing = np.zeros(steps.shape[1])
-    if problem.redrawn is None or problem.effect is None or not any(map(_has_noise, problem.effect.rows)):
+    if problem.redrawn is None or problem.effect is None or not any(map(is_noisy, problem.effect.rows)):
         return nothing
     scale = np.linalg.norm(problem.jacobian @ steps, axis=0)
     steps = steps / np.where(scale > 0, scale, 1.0)
@@ -36,22 +36,13 @@ def bias(problem: Linearised, steps: Float[np.ndarray, "p r"], pairs: int) -> Fl
     return np.where(np.isfinite(found), found / np.where(scale > 0, scale, 1.0), 0.0)
 
 
-def _has_noise(rows: Rows) -> bool:
-    return rows.noise is not None and rows.density > 0 and bool(np.any(rows.noise > 0))
-
-
 def _with_noise(seed: int, sign: float) -> Callable[[Rows], Rows]:
     def change(rows: Rows) -> Rows:
-        if not _has_noise(rows):
+        if not is_noisy(rows):
             return rows
-        assert rows.noise is not None and rows.low_pass is not None and rows.dt is not None
-        q = np.asarray(rows.batch.q)
-        white = np.random.default_rng(seed).standard_normal(q.shape) * rows.noise * np.sqrt(rows.density)
-        dt = rows.dt / rows.low_pass.taps.shape[1]
-        omega = 2 * np.pi * np.fft.rfftfreq(len(q))[:, None]
-        passed = np.fft.rfft(white, axis=0) * low_pass_gain(omega, min(rows.wide, 0.99 * np.pi))
-        noise = [sign * np.fft.irfft(passed * (1j * omega / dt) ** k, len(q), axis=0) for k in range(3)]
-        states = {name: getattr(rows.batch, name) + add for name, add in zip(("q", "qd", "qdd"), noise, strict=True)}
+        noise = drawn_noise(rows, len(rows.batch.q), seed)
+        added = zip(("q", "qd", "qdd"), noise, strict=True)
+        states = {name: getattr(rows.batch, name) + sign * each for name, each in added}
         return replace(rows, batch=rows.batch._replace(**states))
 
     return change

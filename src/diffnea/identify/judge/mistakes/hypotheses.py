@@ -16,6 +16,7 @@ DEGREE = np.pi / 180
 # clock.
 CLOCKS = tuple(factor for n in (1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0, 10.0) for factor in (n, 1 / n))
 UNITS_OF_TIME = {1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
+ROTORS = "hint-armature"  # the code of rotors that the file lacks
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def hypotheses(robot: Robot, driven: np.ndarray, timed: bool) -> Iterator[Hypoth
         yield _clock(factor)
     for factor, unit in UNITS_OF_TIME.items() if timed else ():
         yield Hypothesis("hint-time-unit", "", _clocked(factor), columns=_slowed(factor), values={"unit": unit})
-    yield Hypothesis("hint-armature", "", columns=lambda found: found, rotors=True, free=True)
+    yield Hypothesis(ROTORS, "", columns=lambda found: found, rotors=True, free=True)
 
 
 def _clock(factor: float) -> Hypothesis:
