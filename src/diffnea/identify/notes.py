@@ -187,20 +187,15 @@ SENTENCES: dict[str, str] = {
     "(torque left: {before:.1%} as given, {after:.1%} so); "
     'write <axis xyz="{axis}"/>',
     "hint-position-sign": 'joint "{subject}": its position has the wrong sign, its input the right one '
-    "(torque left: {before:.1%} as given, {after:.1%} so); "
-    "give q of [joints.{subject}] sign = -1 in a column map",
+    "(torque left: {before:.1%} as given, {after:.1%} so); give q of [joints.{subject}] sign = -1 in a column map",
     "hint-input-sign": 'joint "{subject}": its input has the wrong sign '
-    "(torque left: {before:.1%} as given, {after:.1%} so); "
-    "give u of [joints.{subject}] sign = -1 in a column map",
+    "(torque left: {before:.1%} as given, {after:.1%} so); give u of [joints.{subject}] sign = -1 in a column map",
     "hint-swapped": 'joints "{subject}" and "{other}" are swapped in the log '
-    "(torque left: {before:.1%} as given, {after:.1%} so); "
-    "exchange their columns in a column map",
+    "(torque left: {before:.1%} as given, {after:.1%} so); exchange their columns in a column map",
     "hint-inputs-swapped": 'inputs of joints "{subject}" and "{other}" are swapped '
-    "(torque left: {before:.1%} as given, {after:.1%} so); "
-    "exchange their u columns in a column map",
+    "(torque left: {before:.1%} as given, {after:.1%} so); exchange their u columns in a column map",
     "hint-positions-swapped": 'positions of joints "{subject}" and "{other}" are swapped, their inputs are not '
-    "(torque left: {before:.1%} as given, {after:.1%} so); "
-    "exchange their q columns in a column map",
+    "(torque left: {before:.1%} as given, {after:.1%} so); exchange their q columns in a column map",
     "hint-small-motion": 'joint "{subject}" moved through {moved:.1%} of its range, and accelerations take {took:.1%} '
     "of its torques: those of the whole range are foretold to ± {error:.0%} only; record larger motions "
     "(diffnea excite plans them)",
@@ -218,11 +213,16 @@ SENTENCES: dict[str, str] = {
     "(torque left: {before:.1%} as given, {after:.1%} so); "
     "add +delay to --actuator (up to 8 samples), or move the u columns",
     "hint-early": "inputs are logged {milliseconds:.3g} ms ({samples:.2g} samples) late "
-    "(torque left: {before:.1%} as given, {after:.1%} so); "
-    "move their columns, or log what was sent with its time",
+    "(torque left: {before:.1%} as given, {after:.1%} so); move their columns, or log what was sent with its time",
     "hint-gravity": "gravity points along {gravity} m/s² "
     "(torque left: {before:.1%} as given, {after:.1%} so): the robot is mounted otherwise; "
     'write <diffnea gravity="{gravity}"/> in the robot file',
+    "hint-placement": 'joints are not where the robot file has them ({moved}): torque left of joint "{subject}": '
+    "{before:.1%} as given, {after:.1%} so, and blocks in time that were left out are surely predicted better; check "
+    "lengths and directions in the <origin>s of the file, or add kinematics to --learn",
+    "hint-bending": 'joint "{subject}" bends, as with a spring of {spring:.2g} {unit} between motor and link (torque '
+    "left of it: {before:.1%} rigid, {after:.1%} so), and no part here does: a rigid model is good for slower motion "
+    "only; record that, or stiffen the joint",
     "hint-armature": "rotors are missing in the robot file "
     "(torque left: {before:.1%} as given, {after:.1%} so); add armature to --learn",
     "hint-scale": "inputs are in another unit, {scale:.3g} times what was taken "

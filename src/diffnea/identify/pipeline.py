@@ -14,6 +14,7 @@ from diffnea.identify.estimation import Estimator, Outcome
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.mistakes.hints import hints
+from diffnea.identify.judge.rivals import rivals
 from diffnea.identify.judge.score import not_predicted
 from diffnea.identify.judge.verdict import ACCEPTED, Verdict, another_robot, judge
 from diffnea.identify.notes import Note, note
@@ -28,7 +29,7 @@ from diffnea.identify.result import Fit
 from diffnea.identify.servo.plan import planned
 from diffnea.identify.solve.regression.choice import Choice, choose
 from diffnea.identify.solve.solution import Status
-from diffnea.models import AbstractModel, FeedForward
+from diffnea.models import AbstractModel, FeedForward, Model
 from diffnea.robot import Robot
 
 
@@ -142,6 +143,19 @@ class Plan:
         found = self.choice.excitation if self.choice else None
         return () if found is None else found.lacking(self.request.joint_names, self.request.options.judge)
 
+    def _causes(
+        self, free: Unknowns, parts: Split, model: AbstractModel, verdict: Verdict, pointless: bool
+    ) -> tuple[Note, ...]:
+        """What explains the data better: of a fit that would be accepted, what does so surely."""
+        given, options = self.request.given, self.request.options
+        if not isinstance(given, Robot) or not options.judge.hint_below > 0:
+            return ()
+        said = () if verdict == ACCEPTED else hints(given, parts.fitted, model, options.judge)
+        if said or pointless or not isinstance(model, Model):
+            return said
+        found, moved = self.choice.parts if self.choice else None, "kinematics" in free.named
+        return rivals(given, model, parts, found, options, moved)
+
     def _scope(self, verdict: Verdict) -> tuple[Note, ...]:
         """What an accepted fit is not known to be good for, or what another may lack, unless its verdict says it."""
         found = self.choice.excitation if self.choice else None
@@ -163,9 +177,13 @@ class Plan:
             strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
             strange, options = (*strange, *self._unexcited()), asked.options.judge
             limits = not_predicted(parts.limits, metrics.fit, asked.joint_names)
-            verdict = judge(metrics, judged, asked.joint_names, problems, notes, strange, options, limits)
-            if verdict != ACCEPTED and isinstance(asked.given, Robot) and options.hint_below > 0:
-                verdict = verdict.also(hints(asked.given, parts.fitted, outcome.model, options))
+            said = asked.joint_names, problems, notes
+            verdict = judge(metrics, judged, *said, strange, options, limits)
+            causes = self._causes(free, parts, outcome.model, verdict, bool(problems))
+            if causes and verdict == ACCEPTED:
+                verdict = judge(metrics, judged, *said, (*causes, *strange), options, limits)
+            else:
+                verdict = verdict.also(causes)
         return Fit(
             model=outcome.model,
             metrics=metrics,

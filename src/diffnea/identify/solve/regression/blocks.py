@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from diffnea.identify.problem.measurements.noise import correlation_time
 from diffnea.identify.solve.regression.bounded import bounded_minimum
 from diffnea.identify.solve.regression.columns import Columns
+from diffnea.identify.solve.regression.rival_columns import BENDING, PLACED
 
 # Columns in the unit of torques, which a gain divides.
-_PHYSICAL = ("file", "bodies", "gain", "calibration")
+_PHYSICAL = ("file", "bodies", "gain", "calibration", PLACED, BENDING)
 # Coefficients that cannot be negative.
 _POSITIVE = ("armature", "viscous", "coulomb", "grease", "coupling")
 # Of torques: what explains less is of no use, however exact the data.
@@ -62,6 +63,7 @@ class Regression:
         self._owner = np.repeat(np.arange(len(blocks)), [len(several) for several in blocks])
         flat = [block for several in blocks for block in several]
         products = [np.einsum("rjp,rjq->jpq", counted[rows], counted[rows], optimize=True) for rows in flat]
+        self._blocks = flat
         self._products = np.stack(products)  # (block, n, column, column)
         self._scale, self._late = np.ones(self._whole.shape[1]), 0
         self._weight = np.tile(1 / self.size(), (len(self._recordings), 1))  # (recording, n)
@@ -121,6 +123,19 @@ class Regression:
         equations = [self._equations(names, total) for total in self._folds(in_one_piece)]
         inside, outside = equations[:FOLDS], equations[FOLDS:]
         return np.array([left.left(self._solved(names, kept)) for left, kept in zip(inside, outside, strict=True)])
+
+    def left_by_joint(self, names: Sequence[str], in_one_piece: bool = False) -> Float[np.ndarray, "fold n"]:
+        """Mean squared residuals of each joint in each fold as predicted from the others, in the unit of commands."""
+        found, factor, fold = [], self._factors(), self._fold(in_one_piece)
+        for k, kept in enumerate(self._folds(in_one_piece)[FOLDS:]):
+            solution = np.zeros(self._whole.shape[2])
+            solution[self._columns(names)] = self._solved(names, self._equations(names, kept))
+            solution[self._places["file"]], solution[self._wanted + self._late] = 1.0, -1.0
+            columns, here = factor * solution, np.flatnonzero(fold == k)
+            squares = np.einsum("jp,jpq,jq->j", columns, self._products[here].sum(0), columns, optimize=True)
+            count = sum((self.table.kept[self._blocks[block]].sum(0) for block in here), np.zeros(len(squares)))
+            found.append(squares / np.maximum(count, 1))
+        return np.array(found)
 
     def coefficients(self, names: Sequence[str], part: str) -> np.ndarray:
         """Of one of the parts, in the unit of commands."""
@@ -204,8 +219,9 @@ class Regression:
     def _factors(self) -> Float[np.ndarray, "n columns"]:
         """What columns are multiplied with, joint by joint: those of torques are divided by the gain."""
         factor = np.ones((len(self._scale), self._whole.shape[2]))
-        for name in _PHYSICAL:
-            factor[:, self._places[name]] = self._scale[:, None]
+        for name, place in self._places.items():
+            if name.split()[0] in _PHYSICAL:
+                factor[:, place] = self._scale[:, None]
         return factor
 
     def _forget(self) -> None:
@@ -221,12 +237,15 @@ class Regression:
             found = self._sums = np.einsum("bjpq,jp,jq->bpq", weighted, factor, factor, optimize=True)
         return found
 
+    def _fold(self, in_one_piece: bool) -> Int[np.ndarray, " block"]:
+        """Of each block."""
+        blocks = np.arange(len(self._owner))
+        return blocks * FOLDS // len(blocks) if in_one_piece else blocks % FOLDS
+
     def _folds(self, in_one_piece: bool) -> Float[np.ndarray, "folds column column"]:
         """Sums over the blocks of each fold, and then over all but those."""
         if in_one_piece not in self._totals:
-            blocks = np.arange(len(self._owner))
-            fold = blocks * FOLDS // len(blocks) if in_one_piece else blocks % FOLDS
-            within = fold == np.arange(FOLDS)[:, None]
+            within = self._fold(in_one_piece) == np.arange(FOLDS)[:, None]
             chosen = np.concatenate([within, ~within]).astype(float)
             self._totals[in_one_piece] = np.tensordot(chosen, self._of_blocks(), 1)
         return self._totals[in_one_piece]
@@ -251,13 +270,14 @@ class Regression:
 
     @property
     def _precision(self) -> Float[np.ndarray, " columns"]:
-        """Of single numbers: bodies are in units of their expected change, torques at rest no larger than all torques,
-        zeros within a radian; the rest is free."""
+        """Of single numbers: bodies and placements are in units of their expected change, torques at rest no larger
+        than all torques, zeros within a radian; the rest is free."""
         found, n = np.zeros(self._whole.shape[2]), len(self._scale)
-        found[self._places["bodies"]] = found[self._places["calibration"]] = 1.0
-        for name in ("constant", "offset"):
-            here = self._places[name]
-            found[here] = np.tile(1 / self.size() ** 2, (here.stop - here.start) // n)
+        for name, here in self._places.items():
+            if name in ("bodies", "calibration", PLACED):
+                found[here] = 1.0
+            elif name in ("constant", "offset"):
+                found[here] = np.tile(1 / self.size() ** 2, (here.stop - here.start) // n)
         return found
 
     def _prior(self, matrix: Float[np.ndarray, "p p"], chosen: np.ndarray) -> Float[np.ndarray, "p p"]:

@@ -33,6 +33,7 @@ class Choice:
     known: Mapping[str, object] = field(default_factory=dict)  # what the actuator is made with
     measured: bool = False  # inputs are of the samples' instants, not held after them
     excitation: Excitation | None = None  # what the recordings foretell of other motion
+    parts: PartsFound | None = None  # what the data need, as it was found
 
 
 def choose(
@@ -70,7 +71,7 @@ def choose(
     found = search(table, scaled, parts.timed and not instants, reference if table.driven.any() else None)
     chosen, notes = _loss(loss, parts, method, actuator, options.solve, found.left)
     picked = _choice(found, robot, chosen, named, notes, options.solve)
-    return replace(picked, excitation=_excitation(found, robot, q, table.driven))
+    return replace(picked, excitation=_excitation(found, robot, q, table.driven), parts=found)
 
 
 def _reference(

@@ -4,8 +4,9 @@ Bodies near the file's, armatures, friction of several forms, constant and posit
 gain, zero positions. All pass the filter that the measured torques pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +14,7 @@ from jaxtyping import Float, Int
 
 from diffnea.actuators import Offset, for_robot
 from diffnea.batches import inertial_parameters, inverse_dynamics, regressor
-from diffnea.identify.problem.measurements.rows import Batch, LowPass, Rows
+from diffnea.identify.problem.measurements.rows import Batch, Rows
 from diffnea.robot import Robot
 
 # Files are off by about so much where a part is chosen: bodies may take up what that explains.
@@ -45,6 +46,7 @@ class Columns:
     sizes: Float[np.ndarray, "n ten_n"]  # the share by which each change of bodies moves that size, where gravity acts
     moving: Float[np.ndarray, " n"]  # of each joint's torques, what accelerations take
     root: Int[np.ndarray, " n"]  # the joint at the base that each hangs on
+    far: np.ndarray  # (row, n), True where no filter reaches to a reversal of a joint
 
     @property
     def driven(self) -> np.ndarray:
@@ -52,22 +54,39 @@ class Columns:
         return np.asarray(np.any(self.wanted[..., 0] != 0, axis=0))
 
 
-def columns(robot: Robot, several: Sequence[Rows]) -> Columns:
+class Piece(NamedTuple):
+    """A piece of rows: its samples, seconds between them, and which recording each is of."""
+
+    rows: Rows
+    batch: Batch
+    dt: float | None
+    segment: Int[np.ndarray, " sample"]
+
+
+# Columns of more parts, (sample, n, k) each.
+More = Callable[[Robot, Piece], Mapping[str, np.ndarray]]
+
+
+def columns(robot: Robot, several: Sequence[Rows], more: More | None = None) -> Columns:
     """Of rows whose weights are 1; long logs in an even choice of pieces."""
     basis = body_basis(robot)
     speed = np.sqrt(np.mean(np.concatenate([rows.batch.qd for rows in several]) ** 2, axis=0)) + 1e-9
     rates = _rates(robot, np.concatenate([rows.batch.q for rows in several]))
-    found, kept, segments = [], [], []
+    found, kept, segments, far = [], [], [], []
     for k, rows in enumerate(several):
         pieces = rows.pieces(PIECE)
         length = len(pieces[0][0].weight) if rows.low_pass is None else len(pieces[0][1].weight)  # type: ignore[union-attr]
         for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int)).tolist():
             batch, low_pass = pieces[i]
             weight = batch.weight if low_pass is None else low_pass.weight
-            found.append(_filtered(robot, batch, low_pass, basis, speed, rates))
+            parts = _of_samples(robot, batch, basis, speed, rates)
+            if more is not None:
+                parts |= more(robot, _piece(rows, batch, i * length))
+            found.append(parts if low_pass is None else {n: _through(low_pass.taps, p) for n, p in parts.items()})
             kept.append(np.asarray(weight) > 0)
             place = np.minimum(i * length + np.arange(len(weight)), len(rows.segment) - 1)
             segments.append(1000 * k + rows.segment[place])
+            far.append(np.ones(np.shape(weight), bool) if rows.far is None else rows.far[place])
     names = list(found[0])
     whole = {name: np.concatenate([each[name] for each in found]) for name in names}
     wanted = whole.pop("")
@@ -79,6 +98,7 @@ def columns(robot: Robot, several: Sequence[Rows]) -> Columns:
         several[0].dt is not None,
         *_sizes(robot, several, basis),
         root=_roots(robot),
+        far=np.concatenate(far),
     )
 
 
@@ -116,11 +136,11 @@ def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np
     return np.hypot(*both), np.where(acts[:, None], *shares), both[1]
 
 
-def _filtered(
-    robot: Robot, batch: Batch, low_pass: LowPass | None, basis: np.ndarray, speed: np.ndarray, rates: np.ndarray
-) -> dict[str, np.ndarray]:
-    parts = _of_samples(robot, batch, basis, speed, rates)
-    return parts if low_pass is None else {name: _through(low_pass.taps, part) for name, part in parts.items()}
+def _piece(rows: Rows, batch: Batch, first: int) -> Piece:
+    """The samples that begin with those of this row."""
+    size = 1 if rows.low_pass is None else rows.low_pass.taps.shape[1]
+    owner = np.minimum(first + np.arange(len(batch.q)) // size, len(rows.segment) - 1)
+    return Piece(rows, batch, None if rows.dt is None else rows.dt / size, rows.segment[owner])
 
 
 def _through(taps: Float[np.ndarray, "blocks size"], values: Float[np.ndarray, "sample n k"]) -> np.ndarray:

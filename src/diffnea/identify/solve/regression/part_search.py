@@ -28,7 +28,7 @@ _BY_POSITION = ("calibration",)
 # What each contains.
 _CONTAINS = {"stribeck": "coulomb", "offset": "constant"}
 # Noise is first told with these parts, which few machines lack.
-_USUAL = ("viscous", "coulomb", "armature", "constant")
+USUAL = ("viscous", "coulomb", "armature", "constant")
 MOST_DELAY = 8  # samples
 # Noise, scale and parts are found in turn.
 _TURNS = 2
@@ -65,17 +65,17 @@ def search(table: Columns, scaled: bool, timed: bool, reference: Reference | Non
     both = driven if driven.any() else ~driven  # of what is coupled, every joint has equations
     couplings = [n for n in weighed.names if n.startswith("coupling") and both[np.flatnonzero(coupled_row(n))].all()]
     candidates = [*(_DRIVEN if driven.any() else _FREE), *couplings]
-    have = [name for name in _USUAL if name in candidates]
+    have = [name for name in USUAL if name in candidates]
     gain, more, delay, sooner, gains = None, 0.0, 0.0, 0.0, []
     for _ in range(_TURNS):
-        weighed.settle(_named(weighed, have))
+        weighed.settle(named(weighed, have))
         if scaled and driven.any():
-            gain, more = _gain(weighed, _named(weighed, have))
+            gain, more = _gain(weighed, named(weighed, have))
         delay, sooner = _delay(weighed, have)
-        weighed.settle(_named(weighed, have))
+        weighed.settle(named(weighed, have))
         gains = _Greedy(weighed, candidates).run()
         have = [name for name, _ in gains]
-    shares = weighed.share(_named(weighed, have)), weighed.lasting(_named(weighed, have))
+    shares = weighed.share(named(weighed, have)), weighed.lasting(named(weighed, have))
     worst, lasting = (float(max(each[weighed.table.kept.any(0)], default=0.0)) for each in shares)
     brought = [*gains, *([("gain", more)] if gain is not None else [])]
     every = bool(driven.all())
@@ -89,7 +89,7 @@ def _foretold(weighed: Regression, have: Sequence[str], reference: Reference) ->
     """The standard error of torques of the reference motion, as a share of their size by the file."""
     parts = reference(weighed.size() / weighed.scale)
     size = np.sqrt(np.mean(parts["file"][..., 0] ** 2, axis=0)) * weighed.scale
-    return weighed.foretold(_named(weighed, have), parts) / np.maximum(size, 1e-300)
+    return weighed.foretold(named(weighed, have), parts) / np.maximum(size, 1e-300)
 
 
 def _gain(weighed: Regression, have: Sequence[str]) -> tuple[np.ndarray | None, float]:
@@ -127,7 +127,7 @@ def _delay(weighed: Regression, have: Sequence[str]) -> tuple[float, float]:
     count = weighed.table.wanted.shape[2]
     if count < 2 or not weighed.table.driven.any():
         return 0.0, 0.0
-    left, names = [], _named(weighed, have)
+    left, names = [], named(weighed, have)
     for k in range(count):
         weighed.late = k
         left.append(weighed.left(names) + (np.log(weighed.rows) if 0 < k <= MOST_DELAY else 0.0))
@@ -137,7 +137,7 @@ def _delay(weighed: Regression, have: Sequence[str]) -> tuple[float, float]:
     return float(weighed.late if weighed.late <= MOST_DELAY else -0.5), 0.5 * (left[0] - min(left))
 
 
-def _named(weighed: Regression, names: Sequence[str]) -> list[str]:
+def named(weighed: Regression, names: Sequence[str]) -> list[str]:
     """Columns of these parts and of what they contain; of several Stribeck velocities the best one."""
     contained = [_CONTAINS[name] for name in names if name in _CONTAINS]
     whole = [*names, *(name for name in contained if name not in names)]
@@ -179,7 +179,7 @@ class _Greedy:
         """Usual parts that were not taken, and with which blocks left out are not surely predicted worse."""
         found = list(have)
         for name in self._next(have)[0]:
-            if name in _USUAL:
+            if name in USUAL:
                 gain, error = self._difference(found, name)
                 found += [name] if gain > -error else []
         return tuple(found[len(have) :])
@@ -206,7 +206,7 @@ class _Greedy:
 
     def _difference(self, names: Sequence[str], name: str) -> tuple[float, float]:
         """The rise of that logarithm with one more part, and its standard error."""
-        both = (_named(self.weighed, each) for each in (names, [*names, name]))
+        both = (named(self.weighed, each) for each in (names, [*names, name]))
         before, after = (self.weighed.left_out(each, name in _BY_POSITION) for each in both)
         folds = 0.5 * (before - after)
         return float(folds.sum()), float(np.std(folds, ddof=1) * np.sqrt(len(folds)))

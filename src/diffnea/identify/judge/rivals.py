@@ -1,0 +1,127 @@
+"""Rivals: what explains the data surely better than the robot file with all parts that a fit may take.
+
+A wrong file need not leave much: bodies, a coupling of joints, a position-dependent torque stand in for what is wrong
+with it, where the recordings are, and nowhere else. So the file is held against rivals, one linear solve each: a
+mistake undone in file or log, joints placed elsewhere, a joint that bends. A rival is right where it predicts blocks
+in time that were left out surely better than the file with all that was taken, without what may have stood in for it
+or with it, and leaves less than half of some joint's torques of what the file leaves with the same parts. Noise of the
+encoders counts as left: where no more is, there is nothing to explain.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from diffnea.identify.judge.file_regression import Beaten, FileRegression, like
+from diffnea.identify.judge.mistakes.hypotheses import Hypothesis
+from diffnea.identify.judge.mistakes.motion_rows import motion_rows
+from diffnea.identify.judge.mistakes.torque_map import Motion
+from diffnea.identify.judge.mistakes.undoing import Case, mistake
+from diffnea.identify.judge.windows import without_delay
+from diffnea.identify.notes import Note, note
+from diffnea.identify.options import Options
+from diffnea.identify.problem.measurements.rows import Rows
+from diffnea.identify.problem.measurements.tracks import Split
+from diffnea.identify.solve.regression.columns import columns
+from diffnea.identify.solve.regression.part_search import PartsFound
+from diffnea.identify.solve.regression.rival_columns import PLACED, bending, expected_move, moves
+from diffnea.models import Model
+from diffnea.robot import Robot
+
+
+def rivals(
+    robot: Robot,
+    model: Model,
+    parts: Split,
+    found: PartsFound | None = None,
+    options: Options | None = None,
+    moved: bool = False,
+) -> tuple[Note, ...]:
+    """What explains the data of this fit surely better than its robot's file does; () where nothing does.
+
+    `found`: the parts that were chosen, where they were; `moved`: whether the fit has learned placements.
+    """
+    options = options or Options()
+    if model.actuator.loop is not None or not any(np.any(track.u != 0) for track in parts.fitted):
+        return ()
+    with np.errstate(all="ignore"):
+        file = FileRegression.of(robot, model, parts, found, options)
+        if file is None or not file.open(options):
+            return ()
+        return _undone(file, model, parts, options) or _elsewhere(file, options, moved) or _bending(file, options)
+
+
+# Rivals ----------------------------------------------------------------------------------------------------------
+
+
+def _undone(file: FileRegression, model: Model, parts: Split, options: Options) -> tuple[Note, ...]:
+    """A mistake in file or log, undone."""
+    rows, (_, late) = motion_rows(parts.fitted, model), without_delay(model)
+    if rows is None:
+        return ()
+    seconds = 0.0 if late is None else float(np.mean(np.asarray(late.delay))) * (rows.dt or 0.0)
+    case = Case.of(file.robot, rows, seconds)
+    found = mistake(case, options.judge, fitted=True)
+    if found is None:
+        return ()
+    table = columns(found.hypothesis.robot(file.robot), [_without(found.hypothesis, each) for each in file.rows])
+    weighed = like(file.weighed, table)
+    return (found.said(case.given),) if file.beaten((), options, weighed) else ()
+
+
+def _elsewhere(file: FileRegression, options: Options, moved: bool) -> tuple[Note, ...]:
+    """Joints that are placed otherwise than in the file."""
+    found = None if moved else file.beaten([PLACED], options, by_position=True)
+    if found is None:
+        return ()
+    by = np.abs(file.weighed.coefficients(found.names, PLACED))
+    farthest: dict[str, tuple[float, str]] = {}  # of lengths and of angles, and whose
+    for (j, unit), size in zip(moves(file.robot), by.tolist(), strict=True):
+        move = size * expected_move(file.robot, unit), file.robot.joint_names[j]
+        farthest[unit] = max(move, farthest.get(unit, move))
+    moved_by = ", ".join(f"{name} by {size:.2g} {unit}" for unit, (size, name) in farthest.items())
+    values = {"before": found.before, "after": found.after, "moved": moved_by}
+    return (note("hint-placement", file.robot.joint_names[found.joint], **values),)
+
+
+def _bending(file: FileRegression, options: Options) -> tuple[Note, ...]:
+    """A joint whose link lags by its torque over a spring's: the one that explains most."""
+    tried = []
+    for j in map(int, np.flatnonzero(file.driven)):
+        if bending(j) in file.table.parts:
+            clear = file.clear_of(j)
+            found = clear.beaten([bending(j)], options)
+            give = 0.0 if found is None else _compliance(clear, found, j)
+            tried += [(found, j, give)] if found is not None and give > _least_give(file, j, options) else []
+    if not tried:
+        return ()
+    found, j, give = max(tried, key=lambda each: each[0].gain)
+    unit = "N·m/rad" if file.robot.tree.revolute[j] else "N/m"
+    values = {"spring": 1 / give, "unit": unit, "before": found.before, "after": found.after}
+    return (note("hint-bending", file.robot.joint_names[j], **values),)
+
+
+def _compliance(file: FileRegression, found: Beaten, joint: int) -> float:
+    """Of the spring, rad a N·m."""
+    by_command = float(file.weighed.coefficients(found.names, bending(joint))[0])
+    return by_command * float(file.weighed.scale[joint])
+
+
+def _least_give(file: FileRegression, joint: int, options: Options) -> float:
+    """The compliance by which the joint's usual torque moves its link as far as an error begins to count."""
+    moved = np.std(np.concatenate([each.batch.q[:, joint] for each in file.rows]))
+    torque = file.weighed.size()[joint] / file.weighed.scale[joint]
+    return float(options.judge.floor * moved / torque)
+
+
+def _without(mistake: Hypothesis, rows: Rows) -> Rows:
+    """Rows of the data as they would be without a mistake."""
+    batch, n = rows.batch, rows.batch.q.shape[1]
+    way = np.sign(batch.qd) if batch.way is None else np.asarray(batch.way)[:, :n]
+    changed = [mistake.motion(Motion(batch.q, batch.qd, batch.qdd, u, way)) for u in np.swapaxes(batch.u, 0, 1)]
+    first, inputs = changed[0], np.stack([each.u for each in changed], axis=1)
+    moved = replace(rows, batch=batch._replace(q=first.q, qd=first.qd, qdd=first.qdd, u=inputs, way=first.way))
+    kept = np.abs(mistake.motion(Motion(*[rows.weight] * 5)).way)
+    if rows.low_pass is None:
+        return replace(moved, batch=moved.batch._replace(weight=kept))
+    return replace(moved, low_pass=rows.low_pass._replace(weight=kept))
