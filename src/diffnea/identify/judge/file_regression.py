@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 
 from diffnea.actuators import for_robot
 from diffnea.identify.judge.bootstrap import mean_bound
-from diffnea.identify.judge.mistakes import SAME
+from diffnea.identify.judge.mistakes.undoing import SAME
 from diffnea.identify.judge.torque_rows import torque_rows
 from diffnea.identify.options import Options
 from diffnea.identify.problem.measurements.equations import equations
