@@ -124,8 +124,8 @@ MISTAKES: dict[str, Mistake] = {
     "slow_motion": _made(pace=0.05),
 }
 
-# Codes of the notes that name each mistake. What is not here (other_machine, flexible, shuffled) has no name that a log
-# could give: there it is enough to refuse.
+# Codes of the notes that name each mistake. What is not here (other_machine, flexible, shuffled) need not be named by a
+# log, though "hint-placement" and "hint-bending" often do: there it is enough to refuse.
 NAMES: dict[str, tuple[str, ...]] = {
     "axis_turned": ("hint-axis-turned", "hint-position-sign"),
     "axis_rolled": ("hint-axis",),
