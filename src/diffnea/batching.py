@@ -89,7 +89,7 @@ def _with(owner: Any, table: dict[Any, Any], key: Any) -> weakref.ref:
 
 def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], key: Any = None) -> Any:
     """The same after a look at everything; remembered under the key if the module's numbers will not change."""
-    if not isinstance(module, Robot) and (function.__module__ in _OF_ROBOTS or not hasattr(module, "num_joints")):
+    if not isinstance(module, Robot) and (function.__module__.startswith(_OF_ROBOTS) or not hasattr(module, "num_joints")):
         own = ", or this one's .robot" if isinstance(getattr(module, "robot", None), Robot) else ""
         raise TypeError(f"got a {type(module).__name__} for a robot; give a Robot, as load_robot reads it{own}")
     arrays = [numbers(name, value) for name, value in values.items()]
@@ -103,7 +103,7 @@ def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], 
 
 
 # What is asked of robots alone, without actuators.
-_OF_ROBOTS = frozenset((dynamics.__name__, manifold.__name__, loops.__name__))
+_OF_ROBOTS = dynamics.__name__, manifold.__name__, loops.__name__
 
 _in_any_frames: set[Callable[..., Any]] = set()
 
