@@ -89,7 +89,9 @@ def _with(owner: Any, table: dict[Any, Any], key: Any) -> weakref.ref:
 
 def _checked(function: Callable[..., Any], module: Any, values: dict[str, Any], key: Any = None) -> Any:
     """The same after a look at everything; remembered under the key if the module's numbers will not change."""
-    if not isinstance(module, Robot) and (function.__module__.startswith(_OF_ROBOTS) or not hasattr(module, "num_joints")):
+    if not isinstance(module, Robot) and (
+        function.__module__.startswith(_OF_ROBOTS) or not hasattr(module, "num_joints")
+    ):
         own = ", or this one's .robot" if isinstance(getattr(module, "robot", None), Robot) else ""
         raise TypeError(f"got a {type(module).__name__} for a robot; give a Robot, as load_robot reads it{own}")
     arrays = [numbers(name, value) for name, value in values.items()]

@@ -10,6 +10,9 @@ encoders counts as left: where no more is, there is nothing to explain.
 
 from dataclasses import replace
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from diffnea.identify.judge.file_regression import Beaten, FileRegression, like
@@ -45,6 +48,8 @@ def rivals(
     if model.actuator.loop is not None or not any(np.any(track.u != 0) for track in parts.fitted):
         return ()
     with np.errstate(all="ignore"):
+        # In double precision, whatever the program's is: placements are moved by little.
+        robot = jax.tree.map(lambda leaf: jnp.asarray(leaf, float) if eqx.is_inexact_array(leaf) else leaf, robot)
         file = FileRegression.of(robot, model, parts, found, options)
         if file is None or not file.open(options):
             return ()
@@ -71,7 +76,8 @@ def _undone(file: FileRegression, model: Model, parts: Split, options: Options) 
 
 def _elsewhere(file: FileRegression, options: Options, moved: bool) -> tuple[Note, ...]:
     """Joints that are placed otherwise than in the file."""
-    found = None if moved else file.beaten([PLACED], options, by_position=True)
+    still = moved or not moves(file.robot)
+    found = None if still else file.beaten([PLACED], options, by_position=True)
     if found is None:
         return ()
     by = np.abs(file.weighed.coefficients(found.names, PLACED))

@@ -34,7 +34,9 @@ def rival_columns(driven: Bool[np.ndarray, " n"], late: int) -> More:
     """Of all joints' placements, of each driven joint's bending, commands late by so many samples, and of noise."""
 
     def more(robot: Robot, piece: Piece) -> dict[str, np.ndarray]:
-        found = {READ_NOISE: _noise(robot, piece), PLACED: _placements(robot, piece)}
+        found = {READ_NOISE: _noise(robot, piece)}
+        if moves(robot):
+            found[PLACED] = _placements(robot, piece)
         for j in np.flatnonzero(driven) if piece.rows.low_pass is not None else ():  # clear of reversals
             found[bending(int(j))] = _bending(robot, piece, int(j), late)
         return found
@@ -65,7 +67,7 @@ def _placements(robot: Robot, piece: Piece) -> Float[np.ndarray, "sample n k"]:
     states = [jnp.asarray(getattr(piece.batch, key)) for key in ("q", "qd", "qdd")]
     here = np.asarray(_inverse(robot, *states))
     found = [(np.asarray(_inverse(moved, *states)) - here) / SMALL_MOVE for moved in _moved(robot)]
-    return np.stack(found, axis=2) if found else np.zeros((*here.shape, 0))
+    return np.stack(found, axis=2)
 
 
 def _moved(robot: Robot) -> Iterator[Robot]:
