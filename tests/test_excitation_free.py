@@ -131,7 +131,9 @@ diaginertia="1 1 1"/></body></worldbody></mujoco>"""
         (["--base", "fixed", "--feet", "l=l_shank"], "feet are for a robot with a free base"),
     ],
 )
-def test_what_cannot_be_planned_is_refused_in_a_line(path, more, said, capsys):
+def test_what_cannot_be_planned_is_refused_in_a_line(path, more, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").touch()
     assert main(["excite", str(path), *more]) == 1
     error = capsys.readouterr().err.strip().splitlines()[-1]
     assert said in error
