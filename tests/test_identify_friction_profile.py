@@ -104,7 +104,7 @@ def test_intervals_of_friction_hold_the_truth():
 
 def test_torques_change_residuals_as_the_model_says(peaked):
     """Of the data behind a fit: friction raised by a little, by its effect and by the model itself."""
-    linear = peaked.knowledge.args[-1]()
+    linear = peaked.knowledge.args[-2]()
     theta, effect = jnp.asarray(linear.theta), linear.effect
     way = effect.way[:, 0]
     place = next(k for k, label in enumerate(linear.labels) if "raw_viscous 0" in label)

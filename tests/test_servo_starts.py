@@ -9,7 +9,7 @@ import pytest
 
 import diffnea as dn
 from diffnea.actuators import Coulomb, Delay, Load, Profile, Servo, combine
-from diffnea.identify.problem import tracks as tracks_of
+from diffnea.identify.problem.measurements import tracks as tracks_of
 from diffnea.identify.problem.measurements.tracks import Track, split
 from diffnea.identify.problem.unknowns import unknowns
 from diffnea.identify.servo import table_contact

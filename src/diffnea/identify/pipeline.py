@@ -178,10 +178,10 @@ class Plan:
             strange, options = (*strange, *self._unexcited()), asked.options.judge
             limits = not_predicted(parts.limits, metrics.fit, asked.joint_names)
             said = asked.joint_names, problems, notes
-            verdict = judge(metrics, judged, *said, strange, options, limits)
+            verdict = judge(metrics, judged, *said, strange, options=options, limits=limits)
             causes = self._causes(free, parts, outcome.model, verdict, bool(problems))
             if causes and verdict == ACCEPTED:
-                verdict = judge(metrics, judged, *said, (*causes, *strange), options, limits)
+                verdict = judge(metrics, judged, *said, (*causes, *strange), options=options, limits=limits)
             else:
                 verdict = verdict.also(causes)
         return Fit(

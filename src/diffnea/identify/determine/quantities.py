@@ -24,7 +24,7 @@ from diffnea.models import Model
 # A quantity adds to those chosen if it leaves their span by this angle, in units of the noise.
 _NEW = 1e-2
 # What moves by less than this share of itself is a constant: a number divided by itself.
-_CONSTANT = 1e-9
+_UNCHANGED_SHARE = 1e-9
 
 
 def quantities(parts: Parts) -> tuple[tuple[Combination, ...], tuple[Note, ...]]:
@@ -51,7 +51,7 @@ def _read(parts: Parts) -> list[Combination]:
     for each in parts.divided(seen):
         interval = parts.estimate.interval(each.value, each.slopes, each.positive)
         size = float(np.max(np.abs(each.slopes) * parts.view.coordinates.scales, initial=0.0))
-        constant = size <= _CONSTANT * abs(each.value)
+        constant = size <= _UNCHANGED_SHARE * abs(each.value)
         if interval.determined and not constant and interval.tells(size, each.positive):
             found.append(with_interval(each, interval))
     return found

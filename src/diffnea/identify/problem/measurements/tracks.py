@@ -20,8 +20,7 @@ from diffnea.simulate.delay import Late, profiled, weights
 _DEFAULT_PROBLEM = ProblemOptions()
 # Recordings whose rates differ by less than this share are filtered together: a clock's jitter is more.
 SAME_RATE = 1e-4
-# What smoothing takes away is said to be motion where it is this much larger than the noise at the top of the spectrum:
-# right simulated arms are at 4 at most, joints that bend at 40 to 90, gears of real arms at 10 to 40.
+# What smoothing takes away is motion where it is so many times the noise at the top: 4 at most in rigid simulated arms.
 RESTLESS = 10.0
 VIBRATION = "vibration"  # the code of that
 ROUNDING = 1e-8  # rad or m: smaller noise is that of numbers
@@ -61,21 +60,18 @@ class Track:
         little = None if self.terms is None else self.terms.take(rows)
         some = {key: getattr(self, key) for key in ("way", "clear", "own", "far", "gain")}
         arrays |= {key: array[rows] for key, array in some.items() if array is not None}
-        ahead = isinstance(rows, slice) and not rows.start
-        before, set_to = (self.before, self.gain_before) if ahead else (None, None)
+        before, set_to = (self.before, self.gain_before) if isinstance(rows, slice) and not rows.start else (None, None)
         return replace(self, **arrays, terms=little, before=before, gain_before=set_to)
 
     def from_start(self) -> tuple[Float[np.ndarray, "time n"], Float[np.ndarray, "time n"]]:
         """Positions as they were read and commands, from where the recording began."""
-        if self.before is None:
-            return self.measured, self.u
-        return np.concatenate([self.before[0], self.measured]), np.concatenate([self.before[1], self.u])
+        ahead = self.before
+        return (self.measured, self.u) if ahead is None else (np.r_[ahead[0], self.measured], np.r_[ahead[1], self.u])
 
     def gains_from_start(self) -> Float[np.ndarray, "time n"] | None:
         """The gains of the same samples as `from_start`."""
-        if self.gain is None or self.gain_before is None:
-            return self.gain
-        return np.concatenate([self.gain_before, self.gain])
+        ahead, gain = self.gain_before, self.gain
+        return gain if ahead is None or gain is None else np.concatenate([ahead, gain])
 
     def arrived(self, late: Late | None) -> Float[np.ndarray, "time n"]:
         """Its commands as they arrive, late or at once."""

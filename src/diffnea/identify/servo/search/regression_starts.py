@@ -40,7 +40,7 @@ OF_PAIRS = 0.25
 OUTLIER_ROUNDS, OUTLIER = 8, 1.5
 # Gravity that explains less than this of a joint's error, in rad, tells nothing of its stiffness; nor does a gravity
 # that is less than this share of what acts on another joint, as along an axis that stands upright.
-LEAST_GRAVITY, LEAST_SHARE = 2e-3, 1e-2
+LEAST_GRAVITY, LEAST_WEIGHT_SHARE = 2e-3, 1e-2
 LEAST_LAG, LEAST_BAND, LEAST_SPEED = 5e-3, 1e-3, 1e-2
 # Inner steps of a servo are about as long as this, s, and between so many in a sample: long ones show as lag.
 INNER_SECONDS, LEAST_INNER, MOST_INNER = 2.5e-3, 4, 16
@@ -71,7 +71,7 @@ def closed_loops(robot: Robot, tracks: Sequence[Track], constant: bool = False) 
     if (usual := usual_gain(tracks)) is not None:
         shares = np.concatenate([track.gain for track in tracks if track.gain is not None]) / usual
     columns = zip(rates.T, errors.T, gravity.T, shares.T, strict=True)
-    least = LEAST_SHARE * float(np.sqrt(np.mean(gravity**2, axis=0)).max())
+    least = LEAST_WEIGHT_SHARE * float(np.sqrt(np.mean(gravity**2, axis=0)).max())
     found = np.array([_joint(*column, least, constant) for column in columns])
     fastest = np.array([_fastest(track) for track in tracks]).max(axis=0)
     return Closed(*found.T, *np.maximum(fastest, LEAST_SPEED))
