@@ -10,7 +10,7 @@ from diffnea.identify.notes import note
 from diffnea.identify.options import JudgeOptions, Options
 from diffnea.identify.problem.measurements.preparation_notes import about_data
 from diffnea.identify.problem.measurements.tracks import Split, split
-from diffnea.recordings.signal.smoothing import derivatives
+from diffnea.recordings.signal.smoothing import derivatives, noise_beside_jumps, noise_level
 
 RATE, COUNT, NOISE = 250, 4000, 4e-6
 
@@ -98,3 +98,16 @@ def test_noise_of_an_encoder_is_no_vibration():
     for step in (1e-5, 1e-3):
         assert vibrating(slow + step * noise) == [] and vibrating(step * np.round(slow / step)) == []
     assert vibrating(slow) == []
+
+
+def test_impacts_are_no_noise_of_an_accelerometer():
+    """A landing foot shakes a trunk for some milliseconds of each stride; its spectrum is as white as noise."""
+    rng, count = np.random.default_rng(1), 10_000
+    slow = 9.81 + 3 * np.sin(2 * np.pi * 3.6 * np.arange(count) / 500)
+    shocks = np.zeros(count)
+    for start in range(50, count - 20, 139):
+        shocks[start : start + 12] += 20 * rng.normal(size=12) * np.exp(-np.arange(12) / 3)
+    read = slow + shocks + 0.02 * rng.normal(size=count)
+    assert noise_beside_jumps(read) == pytest.approx(0.02, rel=0.3)
+    assert noise_level(read) > 0.5  # what holds for positions takes them for noise
+    assert noise_beside_jumps(slow) < 1e-6

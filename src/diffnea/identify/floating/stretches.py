@@ -15,7 +15,7 @@ from diffnea.identify.notes import Note, note
 from diffnea.identify.options import ProblemOptions
 from diffnea.recordings import BaseMotion, Recording, RecordingError, Samples, as_list, regular, smooth
 from diffnea.recordings.signal.differentiate import joint_by_joint
-from diffnea.recordings.signal.smoothing import noise_level
+from diffnea.recordings.signal.smoothing import noise_beside_jumps
 from diffnea.recordings.signal.terms import Terms, terms
 from diffnea.robot import Robot
 
@@ -177,7 +177,7 @@ def _base_noise(base: BaseMotion, of_pose: Sequence[float]) -> Float[np.ndarray,
     if not base.has_imu:
         return np.array([*of_pose[:3], *[2 * float(np.median(of_pose[3:]))] * 3])
     assert base.accelerometer is not None and base.gyroscope is not None
-    return np.array([noise_level(column) for column in (*base.accelerometer.T, *base.gyroscope.T)])
+    return np.array([noise_beside_jumps(column) for column in (*base.accelerometer.T, *base.gyroscope.T)])
 
 
 def _from_pose(little: Terms, n: int, gravity: Float[np.ndarray, "3"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

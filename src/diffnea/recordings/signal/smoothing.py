@@ -31,6 +31,8 @@ EQUAL_CHANCE, MISREAD = 0.05, 10.0
 COLOUR = 2.0
 # Its power may be this much larger than was found; what looks like motion because of that would be followed upwards.
 UNSURE = 1.2
+# Differences that leave nothing of slow motion, and the median size of normal noise of variance 1.
+DIFFERENCES, NORMAL_MEDIAN = 6, 0.6744898
 # A record shorter than this is not smoothed, it is refused.
 FEWEST = 16
 # The record is looked at in overlapping parts; a taper with side lobes at 1e-7 for each.
@@ -102,6 +104,15 @@ def position_noise(y: Float[np.ndarray, " time"]) -> float:
 def noise_level(y: Float[np.ndarray, " time"]) -> float:
     """The standard deviation of the noise of a uniformly sampled signal, its encoder's step left aside."""
     return _floor(_spectrum(y.astype(np.float64)))
+
+
+def noise_beside_jumps(y: Float[np.ndarray, " time"]) -> float:
+    """The standard deviation of white noise of a signal that may jump, as accelerometers do where feet land.
+
+    By the median size of its sixth differences, in which slow motion is gone and what is rare does not count.
+    """
+    bends = np.diff(y.astype(np.float64), DIFFERENCES)
+    return float(np.median(np.abs(bends))) / (NORMAL_MEDIAN * math.sqrt(math.comb(2 * DIFFERENCES, DIFFERENCES)))
 
 
 def encoder_step(y: Float[np.ndarray, " time"]) -> float:
