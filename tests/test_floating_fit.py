@@ -1,7 +1,9 @@
 """Fits of a robot with a free base: MuJoCo flies a box with two legs, and its masses are found again."""
 
 import json
+from dataclasses import replace
 
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -10,12 +12,14 @@ import diffnea as dn
 from diffnea import identify, report
 from diffnea.cli import main
 from diffnea.cli.feet import feet_of
+from diffnea.coupled import felt_damping
 from diffnea.errors import DiffneaError
+from diffnea.excitation.riding import InTheAir
 from diffnea.identify.floating.column_noise import with_noise, without_noise
 from diffnea.identify.floating.contacts import check_feet, prepared, projected, with_feet
 from diffnea.identify.floating.linear_rows import rows_of
 from diffnea.identify.floating.motion_columns import Beside, columns, given_numbers, numbers, sizes
-from diffnea.identify.floating.stretches import split
+from diffnea.identify.floating.stretches import Stretch, split
 from diffnea.identify.judge.balance import turned
 from diffnea.identify.options import ProblemOptions
 
@@ -399,3 +403,62 @@ def test_what_a_free_base_cannot_be_fitted_with_is_refused(flight, robots):
 
     with pytest.raises(DiffneaError, match='joint "b" is ball'):
         dn.fit(random_robot(ball, 0), whole)
+
+
+TIED = """<equality><joint joint1="r_knee" joint2="l_knee" polycoef="0.1 0.7 0.1 0 0"/></equality><tendon>
+<fixed name="band" stiffness="2"><joint joint="l_hip" coef="1"/><joint joint="r_hip" coef="-0.5"/></fixed></tendon>"""
+
+
+@pytest.fixture(scope="module")
+def tied(tmp_path_factory):
+    """The hopper with a knee that follows by a curve, a spring and a tendon's; and its file with a lighter trunk."""
+    folder = tmp_path_factory.mktemp("tied")
+    for name, mass in (("true", MASS), ("file", 0.8 * MASS)):
+        text = hopper(mass).replace("</worldbody>", "</worldbody>" + TIED)
+        (folder / f"{name}.xml").write_text(text.replace('name="r_knee" axis', 'name="r_knee" stiffness="1.5" axis'))
+    return dn.load_robot(folder / "true.xml"), dn.load_robot(folder / "file.xml")
+
+
+def waving(robot, seconds):
+    """Time, and how the robot moves in the air: q of all, q̇, q̈ less gravity, and the torques that friction adds to."""
+    time, rng = np.arange(0, seconds, STEP), np.random.default_rng(3)
+    speed, phase, size = rng.uniform(3, 12, (4, 3)), rng.uniform(0, 6, (4, 3)), rng.uniform(0.1, 0.3, (4, 3))
+    wave = speed * time[:, None, None] + phase
+    q, qd, qdd = ((size * each).sum(1) for each in (np.sin(wave), speed * np.cos(wave), -(speed**2) * np.sin(wave)))
+    states = [np.asarray(each) for each in InTheAir(robot)(*map(jnp.asarray, (q, qd, qdd)))[:3]]
+    tau = np.asarray(dn.inverse_dynamics(replace(robot, gravity=jnp.zeros(3)), *states))
+    assert np.abs(tau[:, :6]).max() < 1e-9 * np.abs(tau).max()
+    return time, *states, tau[:, 6:] + felt_damping(robot) * qd
+
+
+def test_equations_hold_where_joints_follow_others_and_springs_pull(tied):
+    true = tied[0]
+    assert true.joint_names == ("l_hip", "l_knee", "r_hip") and true.tendons is not None and true.springs is not None
+    given = given_numbers(true, False)
+    np.testing.assert_allclose(given[-6:-3], [VISCOUS, VISCOUS * (1 + 0.7**2), VISCOUS], rtol=1e-12)
+    _, q, qd, qdd, u = waving(true, 1.0)
+    still = np.zeros((len(q), 3))
+    stretch = Stretch(
+        "wave", STEP, q[:, 7:], qd[:, 6:], qdd[:, 6:], u, qdd[:, :3], qd[:, 3:6], qdd[:, 3:6],
+        None, None, (), True, 25.0, 10.0, 0.0, np.zeros(3), np.zeros(6), still[0],
+    )  # fmt: skip
+    table = columns(true, stretch, False)
+    assert np.abs(table[:, :, :-1] @ given - table[:, :, -1]).max() < 1e-9 * np.abs(u).max()
+
+
+def test_a_trunk_is_found_where_joints_follow_others(tied):
+    true, file = tied
+    time, q, qd, qdd, u = waving(true, 8.0)
+    rng = np.random.default_rng(1)
+
+    def read(values, level):
+        return values + level * rng.normal(size=values.shape)
+
+    base = dn.BaseMotion(accelerometer=read(qdd[:, :3], 0.02), gyroscope=read(qd[:, 3:6], 0.002))
+    measured = read(q[:, 7:], 1e-4), read(u, 0.02)
+    data = dn.Recording(time, *measured, joint_names=true.joint_names, base=base, measured=True)
+    fit = dn.fit(file, data, actuator="viscous")
+    assert fit.verdict == "accepted"
+    assert float(fit.robot.inertia.mass[0]) == pytest.approx(MASS, rel=0.02)
+    truth = type(fit.model)(true, dn.actuators.for_robot("viscous", true))
+    assert np.mean([each.lower <= each.of(truth) <= each.upper for each in fit.identifiable]) > 0.85

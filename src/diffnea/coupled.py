@@ -37,6 +37,40 @@ class Whole(NamedTuple):
         return self.G @ qdd + jnp.asarray(np.any(self.units, axis=2).T.astype(float), qd.dtype) @ gained
 
 
+def gearing(robot: Robot) -> Float[np.ndarray, "joints links"]:
+    """How fast each link's joint goes with each of `joint_names`; along curves, where the leader stands at zero."""
+    found = np.zeros((robot.num_joints, robot.num_links))
+    rows = {link: k for k, link in enumerate(robot.joint_links.tolist())}
+    found[list(rows.values()), list(rows)] = 1.0
+    if robot.couplings is not None:
+        slopes = np.asarray(robot.couplings.slopes(jnp.zeros(len(robot.followers))), float)
+        found[[rows[leader] for leader in robot.couplings.leaders], list(robot.followers)] = slopes
+    return found
+
+
+def felt_damping(robot: Robot) -> Float[np.ndarray, " joints"]:
+    """Viscous friction at `joint_names`, with that of what follows them: `Σ s² d`."""
+    return gearing(robot) ** 2 @ np.asarray(robot.damping, float)
+
+
+def felt_friction(robot: Robot) -> Float[np.ndarray, " joints"]:
+    """Dry friction at `joint_names`, with that of what follows them: `Σ |s| f`."""
+    return np.abs(gearing(robot)) @ np.asarray(robot.friction, float)
+
+
+def handed_back(
+    robot: Robot, own: Float[np.ndarray, " links"], felt: Float[np.ndarray, " joints"], power: int
+) -> Float[np.ndarray, " links"]:
+    """Friction at each link's joint of which so much is felt at `joint_names`: in the shares of the robot's own."""
+    weights = np.abs(gearing(robot)) ** power
+    total = weights @ own
+    leads = np.zeros((robot.num_joints, robot.num_links))
+    leads[np.arange(robot.num_joints), robot.joint_links] = felt
+    known = total > 0
+    share = np.where(known, felt, 0.0) / np.where(known, total, 1.0)
+    return np.where(known[:, None], (share[:, None] * (weights > 0)) * own, leads).sum(axis=0)
+
+
 def whole(robot: Robot, q: Float[Array, " nq"]) -> Whole:
     """All joints of a coupled robot."""
     couplings = robot.couplings

@@ -329,10 +329,10 @@ _constant.defjvp(lambda primals, tangents: (primals[0], jnp.zeros_like(primals[0
 
 def unlimited(robot: Robot) -> tuple[bool, ...]:
     """Which joints turn without end: continuous ones, and revolute ones without limits."""
-    free = np.isinf(np.asarray(robot.limits.lower)) & np.isinf(np.asarray(robot.limits.upper))
+    limits, kinds = robot.joint_limits, np.array(robot.tree.kinds)[robot.joint_links].tolist()
+    free = np.isinf(np.asarray(limits.lower)) & np.isinf(np.asarray(limits.upper))
     return tuple(
-        kind == "continuous" or (kind == "revolute" and bool(open_))
-        for kind, open_ in zip(robot.tree.kinds, free, strict=True)
+        kind == "continuous" or (kind == "revolute" and bool(open_)) for kind, open_ in zip(kinds, free, strict=True)
     )
 
 

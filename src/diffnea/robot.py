@@ -297,6 +297,17 @@ class Robot(eqx.Module):
         return tuple(self.tree.joint_names[i] for i in self.joint_links)
 
     @property
+    def turning(self) -> np.ndarray:
+        """Which of `joint_names` turn (revolute and continuous), the others slide."""
+        return self.tree.revolute[self.joint_links]
+
+    @property
+    def joint_limits(self) -> Limits:
+        """The limits of `joint_names`."""
+        links = self.joint_links.astype(np.int32)
+        return jax.tree.map(lambda numbers: numbers[links], self.limits)
+
+    @property
     def link_names(self) -> tuple[str, ...]:
         """The links that move, in the order of q."""
         return self.tree.link_names
@@ -354,7 +365,7 @@ def _changed(body: Inertia, mass: Any = None, com: Any = None, inertia: Any = No
 
 
 def require_single(robot: Robot, what: str) -> None:
-    """Refuse a robot with balls, free links or couplings where only joints of one coordinate are served so far."""
+    """Refuse a robot with balls, free links or loops where only joints of one coordinate are served."""
     for name, kind in zip(robot.tree.joint_names, robot.tree.kinds, strict=True):
         if kind in SEVERAL:
             held = 'hold it by load_robot(…, base="fixed") or lock' if kind == "free" else "hold it by lock"
@@ -362,17 +373,17 @@ def require_single(robot: Robot, what: str) -> None:
                 f'{what}: joint "{name}" of robot "{robot.name}" is {kind}; revolute, continuous and prismatic joints '
                 f"can be used here, {held}"
             )
+    refuse_loops(robot, what)
+
+
+def refuse_loops(robot: Robot, what: str) -> None:
+    """Refuse a robot whose links close a loop."""
     if robot.loops is not None:
         ends = robot.loops.first[0], robot.loops.second[0]
         named = " and ".join("the ground" if end < 0 else f'"{robot.link_names[end]}"' for end in ends)
         raise DiffneaError(
             f'{what}: {named} of robot "{robot.name}" close a loop; trees can be used here, lock its joints or '
             "load_robot(…, couplings=False)"
-        )
-    for follower in robot.followers[:1]:
-        raise DiffneaError(
-            f'{what}: joint "{robot.tree.joint_names[follower]}" of robot "{robot.name}" follows another; independent '
-            "joints can be used here, lock it or load_robot(…, couplings=False)"
         )
 
 

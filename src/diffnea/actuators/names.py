@@ -21,6 +21,7 @@ from diffnea.actuators.offset import Offset
 from diffnea.actuators.ripple import Ripple
 from diffnea.actuators.servo import Integral, Lead, Limit, Load, Play, Profile, Servo
 from diffnea.arrays import Numbers
+from diffnea.coupled import felt_damping, felt_friction
 from diffnea.formats import Servo as FileServo
 from diffnea.robot import Robot
 from diffnea.text import meant
@@ -318,7 +319,7 @@ def for_robot(
     inertia = _typical_inertia(robot)
     single = robot.joint_links  # balls and free links have no actuator
     lower, upper, speed, effort = (np.asarray(row, float)[single] for row in jax.tree.leaves(robot.limits))
-    gear, damping, friction = (np.asarray(row, float)[single] for row in (robot.gear, robot.damping, robot.friction))
+    gear, damping, friction = np.asarray(robot.gear, float)[single], felt_damping(robot), felt_friction(robot)
     servos = _file_servos(robot) if "servo" in name.split("+") else {}
     if driven is None and servos:
         driven = np.array([k in servos for k in range(len(gear))])

@@ -55,7 +55,8 @@ def task_of(model: Model, dt, seconds, goal, reward, effort, start, spread) -> T
     n, robot = model.num_joints, model.robot
     if not 0 < dt < np.inf or not seconds >= dt:
         raise ValueError(f"make_env: dt is {dt} s and seconds {seconds}; give 0 < dt ≤ seconds")
-    limits = np.asarray(robot.limits.effort) * (np.asarray(robot.gear) != 0) if effort is None else np.asarray(effort)
+    strongest = np.asarray(robot.joint_limits.effort) * (np.asarray(robot.gear)[robot.joint_links] != 0)
+    limits = strongest if effort is None else np.asarray(effort)
     if limits.shape != (n,) or not np.all(np.isfinite(limits)) or np.any(limits < 0) or not np.any(limits > 0):
         found = "the robot's file limits no effort" if effort is None else f"effort is {limits.tolist()}"
         raise ValueError(f"make_env: {found}; give effort, {n} numbers, 0 where nothing drives a joint")
@@ -75,7 +76,7 @@ def task_of(model: Model, dt, seconds, goal, reward, effort, start, spread) -> T
         limits[driven],
         first,
         np.broadcast_to(np.asarray(spread, float), (2, n)),
-        reward if reward is not None else partial(_near, aim, np.asarray(robot.tree.revolute)),
+        reward if reward is not None else partial(_near, aim, robot.turning),
         wraps,
     )
 

@@ -22,7 +22,7 @@ from diffnea.identify.floating.contacts import check_feet
 from diffnea.identify.precision import double_precision
 from diffnea.identify.problem.unknowns import Unknowns, unknowns
 from diffnea.recordings import Recording
-from diffnea.robot import Robot, pulled, require_single
+from diffnea.robot import Robot, pulled, refuse_loops, require_single
 
 # Samples for each wave of the highest frequency while a motion is sought; the result is checked on a finer grid.
 _SAMPLES_A_WAVE = 16
@@ -162,14 +162,13 @@ def _standing(robot: Robot, feet: Sequence[Foot], stance: Sequence[float]) -> On
 def bounds(robot: Robot, bandwidth: float, acceleration: float | None) -> Bounds:
     """The limits of a robot's file, and usual ones where it sets none; joints without a motor are refused."""
     check_joints(robot)
-    limits = [np.asarray(row, float)[robot.joint_links] for row in jax.tree.leaves(robot.limits)]
-    lower, upper, velocity, effort = limits
+    lower, upper, velocity, effort = _with_followers(robot)
     idle = [name for name, some in zip(robot.joint_names, effort > 0, strict=True) if not some]
     if idle:
         raise ValueError(
             f'excite: joint "{idle[0]}" has no motor (effort 0); plan for robots whose joints are all driven'
         )
-    reach = np.where(np.asarray(robot.tree.revolute)[robot.joint_links], np.pi, 0.5)
+    reach = np.where(robot.turning, np.pi, 0.5)
     ranged = np.isfinite(upper - lower) & (upper > lower)
     lower, upper = np.where(ranged, lower, -reach), np.where(ranged, upper, reach)
     pace = 2 * np.pi * bandwidth
@@ -180,6 +179,25 @@ def bounds(robot: Robot, bandwidth: float, acceleration: float | None) -> Bounds
     return Bounds(lower, upper, velocity, np.minimum(most, 10 * pace * velocity), _efforts(robot, effort))
 
 
+def _with_followers(robot: Robot) -> tuple[np.ndarray, ...]:
+    """Ranges, speeds and efforts of the joints, within which those that follow in a straight line keep theirs too."""
+    lower, upper, velocity, effort = (np.array(row, float) for row in jax.tree.leaves(robot.joint_limits))
+    tied, places = robot.couplings, {link: k for k, link in enumerate(robot.joint_links.tolist())}
+    if tied is None:
+        return lower, upper, velocity, effort
+    for follower, leader, row in zip(tied.followers, tied.leaders, np.asarray(tied.coefficients, float), strict=True):
+        k, (start, slope, *curve) = places[leader], np.append(row, 0.0).tolist()
+        if slope == 0 or any(curve):
+            continue
+        ends = [float(each[follower]) for each in (robot.limits.lower, robot.limits.upper)]
+        low, high = sorted((end - start) / slope for end in ends)
+        if ends[0] < ends[1]:
+            lower[k], upper[k] = max(lower[k], low), min(upper[k], high)
+        if robot.limits.velocity[follower] > 0:
+            velocity[k] = min(velocity[k], float(robot.limits.velocity[follower]) / abs(slope))
+    return lower, upper, velocity, effort
+
+
 def check_joints(robot: Robot) -> None:
     """Refuse, in a line, what has nothing that could be planned for."""
     if not robot.num_joints and robot.base == "floating":
@@ -187,9 +205,7 @@ def check_joints(robot: Robot) -> None:
             f'excite: "{robot.name}" has no joints to plan for: fly hovers, climbs and descents, quick tilts both ways '
             "about each axis and fast straight lines, half a minute of each, and log rotor commands beside the pose"
         )
-    if robot.base == "floating" and robot.followers:
-        name = robot.tree.joint_names[robot.followers[0]]
-        raise ValueError(f'excite: joint "{name}" follows another; lock it')
+    refuse_loops(robot, "excite")
     several = [name for name, kind in zip(robot.tree.joint_names, robot.tree.kinds, strict=True) if kind == "ball"]
     if several:
         raise ValueError(f'excite: joint "{several[0]}" is a ball; lock it')

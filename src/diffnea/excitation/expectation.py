@@ -98,7 +98,7 @@ def _slopes(free: Unknowns, motion: Track, weight: np.ndarray | None = None) -> 
 def _share(robot: Robot, free: Unknowns, motion: Track, noise: float) -> np.ndarray:
     """The noise of each joint's torque in the unit of its rows."""
     weight = scales("torque", free.model(jnp.asarray(free.start)), [motion])
-    return noise * np.asarray(robot.limits.effort, float) * weight
+    return noise * np.asarray(robot.joint_limits.effort, float) * weight
 
 
 def _noisy(problem: Linearised, level: np.ndarray, seed: int) -> Linearised:

@@ -320,7 +320,7 @@ def _with_servos(robot: Robot, servos: Servos | None) -> Robot:
     """The robot without gears where servos take the place of motors."""
     if not servos:
         return robot
-    own = np.array([name in servos for name in robot.joint_names])
+    own = np.array([name in servos for name in robot.tree.joint_names])
     return replace(robot, gear=jnp.where(own, 1.0, robot.gear))
 
 

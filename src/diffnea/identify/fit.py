@@ -171,5 +171,5 @@ def _check_kind(robot: object, method: str, loss: str) -> None:
             raise ValueError(f"fit: a network has no inverse dynamics for {what}; use acceleration or trajectory")
     elif not isinstance(robot, Robot):
         raise TypeError(f"fit: robot is a {type(robot).__name__}; give a Robot, an earlier Fit or a FeedForward")
-    elif robot.tree.simple:
+    elif robot.base == "fixed":
         require_single(robot, "fit")

@@ -30,7 +30,7 @@ from diffnea.identify.request import ROWS_A_NUMBER, Request
 from diffnea.identify.result import Fit
 from diffnea.identify.solve.solution import Status
 from diffnea.recordings import RecordingError
-from diffnea.robot import Robot
+from diffnea.robot import Robot, refuse_loops
 
 FLOATING_LEARN = ("inertia", "armature", "actuator")
 
@@ -212,17 +212,12 @@ def _named(actuator: AbstractActuator) -> str:
 
 def check_request(asked: Request, robot: Robot) -> None:
     """Refuse what this regression does not know, in a line."""
-    kinds = list(zip(robot.tree.joint_names, robot.tree.kinds, strict=True))
-    for name, kind in kinds[1:]:
+    for name, kind in list(zip(robot.tree.joint_names, robot.tree.kinds, strict=True))[1:]:
         if kind in ("free", "ball"):
             raise DiffneaError(
                 f'fit: joint "{name}" is {kind}; beside the base use joints of one coordinate, or lock it'
             )
-    if kinds[0][1] != "free":
-        raise DiffneaError(f'fit: the base of robot "{robot.name}" is fixed and joints after it are not; lock them')
-    if robot.followers:
-        name = robot.tree.joint_names[robot.followers[0]]
-        raise DiffneaError(f'fit: joint "{name}" follows another; lock it, or load_robot(…, couplings=False)')
+    refuse_loops(robot, "fit")
     check_feet(robot, asked.feet)
     if asked.loss not in ("auto", "torque"):
         raise ValueError(f'fit: loss "{asked.loss}" is not for a free base; use torque')

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from diffnea.parameters.inertia import FORMS
 from diffnea.parameters.virtual import Decoded, VirtualRobot
-from diffnea.robot import SEVERAL
+from diffnea.robot import SEVERAL, Robot
 
 LEARNABLE = ("inertia", "kinematics", "armature", "calibration")
 _OF_JOINTS = LEARNABLE[1:]
@@ -38,15 +38,40 @@ def learnable(
     for what, chosen, parts in (("links", links, {"inertia"}), ("joints", joints, set(_OF_JOINTS))):
         if chosen is not None and not parts & set(learn):
             raise ValueError(f"{what} are named, but learn has no {' or '.join(sorted(parts))}")
-    tree = virtual.own.tree
-    moves = np.array([kind not in SEVERAL for kind in tree.kinds], bool)  # free links and balls have no rotor, no zero
+    tree, moves = virtual.own.tree, np.array([kind not in SEVERAL for kind in virtual.own.tree.kinds], bool)
     rows = {part: moves & _chosen(part in learn, joints, tree.joint_names, "joints") for part in _OF_JOINTS}
+    free = {"kinematics": moves, **_leading(virtual.own)}  # balls and free links have no rotor, no zero, no placement
+    rows = {part: row & free[part] for part, row in rows.items()}
+    _check_named(virtual.own, joints, learn, free)
     rows["inertia"] = _chosen("inertia" in learn, links, tree.link_names, "links")
     decoded = Decoded(**{part: tuple(row.tolist()) for part, row in rows.items()})
     blank = jax.tree.map(lambda leaf: np.zeros(np.shape(leaf), bool), replace(virtual, decoded=decoded))
     wide = [np.repeat(rows[part][:, None], width, 1) for part, width in (("inertia", 10), ("kinematics", 3))]
     filled = (wide[0], wide[1], wide[1], rows["armature"], rows["calibration"])
     return eqx.tree_at(lambda v: (v.inertia, v.translation, v.rpy, v.armature, v.zero), blank, filled)
+
+
+def _leading(robot: Robot) -> dict[str, np.ndarray]:
+    """Which links' joints have a rotor of their own, and which a zero: a curve would have to move with its leader's."""
+    leads = np.isin(np.arange(robot.num_links), robot.joint_links)
+    tied = robot.couplings
+    if tied is None:
+        return {"armature": leads, "calibration": leads}
+    curved = np.any(np.asarray(tied.coefficients)[:, 2:] != 0, axis=1)
+    bent = [leader for leader, bends in zip(tied.leaders, curved.tolist(), strict=True) if bends]
+    return {"armature": leads, "calibration": leads & ~np.isin(np.arange(robot.num_links), bent)}
+
+
+def _check_named(
+    robot: Robot, joints: Iterable[str] | None, learn: tuple[str, ...], free: dict[str, np.ndarray]
+) -> None:
+    """Refuse joints of which nothing can be learned because of others that are tied to them."""
+    asked = [part for part in _OF_JOINTS if part in learn]
+    for name in () if joints is None or robot.couplings is None else _names(joints, robot.tree.joint_names, "joints"):
+        link = robot.tree.joint_names.index(name)
+        if not any(free[part][link] for part in asked):
+            why = "it follows another" if link in robot.followers else "others follow it by a curve"
+            raise ValueError(f'joints: {" and ".join(asked)} of "{name}" is not learned, {why}; name other joints')
 
 
 def _names(given: Iterable[str], accepted: tuple[str, ...], what: str) -> tuple[str, ...]:

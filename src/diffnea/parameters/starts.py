@@ -29,7 +29,7 @@ def random(virtual: VirtualRobot, masks: VirtualRobot, key: Key[Array, ""]) -> V
         key: as `jax.random.key(0)`.
     """
     sizes = (virtual.mass_scale, virtual.length_scale)
-    drawn = _draw(virtual.form, virtual.own.num_joints, key, *sizes)
+    drawn = _draw(virtual.form, virtual.own.num_links, key, *sizes)
     other = eqx.tree_at(lambda v: (v.inertia, v.translation, v.rpy, v.armature), virtual, drawn)
     return unpack(virtual, masks, pack(other, masks))
 

@@ -154,10 +154,11 @@ def decode(virtual: VirtualRobot) -> Robot:
     own, decoded = virtual.own, virtual.decoded
     placement = _rows(decoded.kinematics, own.placement, partial(_placements, virtual.rpy, virtual.translation))
     turning = tuple(own.tree.revolute.tolist())
+    moved, zero = _with_followers(own, decoded.calibration, virtual.zero)
     return replace(
         own,
         inertia=_rows(decoded.inertia, own.inertia, partial(_inertias, virtual.form, virtual.inertia, virtual.carried)),
-        placement=_rows(decoded.calibration, placement, partial(_zeroed, turning, placement, own.axis, virtual.zero)),
+        placement=_rows(moved, placement, partial(_zeroed, turning, placement, own.axis, zero)),
         armature=_rows(decoded.armature, own.armature, partial(_armatures, virtual.armature, virtual.armature_scale)),
     )
 
@@ -172,6 +173,20 @@ def _inertias(form: str, numbers: Float[Array, "n 10"], carried: Inertia | None)
 def _placements(rpy: Float[Array, "n 3"], translation: Float[Array, "n 3"]) -> Transform:
     turned = jax.vmap(lambda angles: rotation(bounded(angles, bounds.ANGLE)))(rpy)
     return Transform(turned, bounded(translation, bounds.LENGTH))
+
+
+def _with_followers(
+    own: Robot, chosen: tuple[bool, ...], zero: Float[Array, " n"]
+) -> tuple[tuple[bool, ...], Float[Array, " n"]]:
+    """Zero positions with those of joints that follow: a leader that is off by z takes them along by their slope."""
+    tied = own.couplings
+    if tied is None or not any(chosen):
+        return chosen, zero
+    leaders, followers = np.array(tied.leaders, np.int32), np.array(tied.followers, np.int32)
+    slopes = tied.slopes(jnp.zeros(len(followers), zero.dtype))
+    led = dict(zip(tied.followers, tied.leaders, strict=True))
+    moved = tuple(chosen[led.get(link, link)] for link in range(len(chosen)))
+    return moved, zero.at[followers].set(slopes * zero[leaders])
 
 
 @partial(jax.jit, static_argnums=0)

@@ -108,7 +108,7 @@ def _missing(fit: Fit) -> Iterator[str]:
         return
     more = counts["structural_rank"] - counts["rank"]
     if more > 0:
-        effort = np.asarray(fit.robot.limits.effort)
+        effort = np.asarray(fit.robot.joint_limits.effort)
         plan = "; diffnea excite plans a motion for it" if np.all(effort > 0) else ""
         yield f"other motions of the same joints could determine {count(more, 'more combination')}{plan}"
         yield from (str(each) for each in fit.unknown if each.code in OTHER_RECORDINGS)
@@ -126,7 +126,7 @@ def _uncertain(fit: Fit) -> Iterator[str]:
 
 def _little_used(fit: Fit, found: Evidence, joints: Joints) -> Iterator[str]:
     """Joints that stayed far within the limits of the robot file."""
-    limits, kept = fit.robot.limits, found.kept
+    limits, kept = fit.robot.joint_limits, found.kept
     ranges = np.asarray(limits.upper, float) - np.asarray(limits.lower, float)
     speeds = np.asarray(limits.velocity, float)
     for k, joint in enumerate(joints.names):

@@ -66,7 +66,7 @@ class Check(CheckArguments):
             "given": list(self.recordings),
             "joints": list(robot.joint_names),
             "sliding": [robot.tree.kinds[link] == "prismatic" for link in robot.joint_links],
-            "all_driven": robot.base == "fixed" and bool(np.all(np.asarray(robot.limits.effort) > 0)),
+            "all_driven": robot.base == "fixed" and bool(np.all(np.asarray(robot.joint_limits.effort) > 0)),
             "recordings": [finding(*pair, robot) for pair in zip(data, diagnoses, strict=True)],
             "stopped": bool(units),
             **told,

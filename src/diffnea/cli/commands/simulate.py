@@ -12,6 +12,7 @@ from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
 from diffnea.batches import close_loops, difference
 from diffnea.cli import inputs, outputs
 from diffnea.cli.arguments.simulate import SimulateArguments
+from diffnea.coupled import felt_damping, felt_friction
 from diffnea.models import Model
 from diffnea.recordings import BaseMotion, Recording, RecordingError, differentiate, is_regular, regular, save_recording
 from diffnea.robot import Robot
@@ -156,7 +157,7 @@ def read_model(name: str, base: str | None = None, loose: bool = False) -> Model
 
 def stated_friction(robot: Robot) -> AbstractActuator:
     """The actuator of a robot file: its damping, and its dry friction at all speeds alike."""
-    dry, viscous = (np.asarray(numbers)[robot.joint_links] for numbers in (robot.friction, robot.damping))
+    dry, viscous = felt_friction(robot), felt_damping(robot)
     if np.any(dry > 0):
         return Stribeck.of(dry, dry, viscous, np.ones(robot.num_joints))
     return Viscous.of(viscous) if np.any(viscous > 0) else Ideal(robot.num_joints)

@@ -194,7 +194,7 @@ def _unknown(parts: Parts) -> list[Note]:
     rows = [formula(entries, row, own) for row, own in zip(structure.rows, structure.independent, strict=True)]
     owners = [entries[i] for i in structure.independent]
     # A joint without a motor has no gain to speak of.
-    driven = np.asarray(parts.model.robot.limits.effort)[parts.model.robot.joint_links] != 0
+    driven = np.asarray(parts.model.robot.joint_limits.effort) != 0
     undriven = [entry.kind == "actuator" and entry.role.of_command and not driven[entry.index] for entry in owners]
     said = [
         i == skip or idle or parts.is_profiled(entry)

@@ -143,7 +143,7 @@ def _names(model: Model, learned: Sequence[str]) -> tuple[list[tuple[str, str]],
     names = [(quantity.name, quantity.unit) for quantity in parameters.physical(robot)]
     count = robot.num_links
     parts = ["inertia"] * (10 * count) + ["kinematics"] * (6 * count) + ["armature"] * count
-    turns = robot.tree.revolute[robot.joint_links]
+    turns = robot.turning
     for quantity in model.actuator.physical():
         names += [
             (f"{joint} {quantity.name}", quantity.unit_of(bool(turn)))

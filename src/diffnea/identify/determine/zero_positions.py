@@ -16,7 +16,7 @@ def zero_positions(problem: Linearised, coordinates: Coordinates, model: Model) 
     found, robot = [], model.robot
     for i, k in problem.zeros.items():
         value, slopes, unit = float(problem.theta[k]), coordinates.inverse[k], _unit(robot, i)
-        name, measure = f"zero position of {robot.joint_names[i]}", _measure(robot, i, value)
+        name, measure = f"zero position of {robot.tree.joint_names[i]}", _measure(robot, i, value)
         found.append(Observable(name, unit, "kinematics", value, slopes, measure))
     return found
 

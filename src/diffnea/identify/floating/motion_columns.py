@@ -18,7 +18,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from diffnea import batches
+from diffnea.coupled import felt_damping, felt_friction
 from diffnea.identify.floating.stretches import Stretch
+from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -56,9 +58,8 @@ def numbers(model: Model) -> Float[Array, " m"]:
 
 def given_numbers(robot: Robot, imu: bool) -> Float[np.ndarray, " m"]:
     """φ of the robot as its file has it, friction included, and of a sensor that is as it says."""
-    rows = robot.joint_links
-    parts = [np.asarray(robot.inertia.parameters).ravel()]
-    parts += [np.asarray(each)[rows] for each in (robot.armature, robot.damping, robot.friction)]
+    rotors = np.asarray(robot.armature)[robot.joint_links]
+    parts = np.asarray(robot.inertia.parameters).ravel(), rotors, felt_damping(robot), felt_friction(robot)
     return np.concatenate([*parts, np.zeros(len(IMU_EXPECTED) * imu)])
 
 
@@ -79,16 +80,16 @@ def columns(robot: Robot, stretch: Stretch, imu: bool) -> Float[np.ndarray, "tim
     on_joints = np.concatenate([np.zeros((BASE, robot.num_joints)), np.eye(robot.num_joints)])
     rates = [x[:, None, :] * on_joints for x in (stretch.qdd, stretch.qd, np.sign(stretch.qd))]
     parts = [Y, *rates, *([_sensor(weightless, q, stretch)] if imu else [])]
-    wanted = np.column_stack([np.zeros((len(q), BASE)), stretch.u]) - _springs(weightless, q)
+    wanted = np.column_stack([np.zeros((len(q), BASE)), stretch.u]) - _given(robot, q, qd, qdd)
     return np.concatenate([*parts, wanted[:, :, None]], axis=2)
 
 
-def _springs(robot: Robot, q: Float[np.ndarray, "time nq"]) -> np.ndarray | float:
-    """What the file's springs take: without motion and gravity nothing else is left."""
-    if robot.springs is None:
+def _given(robot: Robot, q: np.ndarray, qd: np.ndarray, qdd: np.ndarray) -> np.ndarray | float:
+    """What the file's springs take, and the rotors of joints that follow others."""
+    if robot.couplings is None and not robot.stores:
         return 0.0
-    still = np.zeros((len(q), robot.num_velocities))
-    return np.asarray(batches.inverse_dynamics(robot, q, still, still))
+    led = robot.armature.at[robot.joint_links.astype(np.int32)].set(0.0)
+    return besides_bodies(replace(robot, armature=led), q, qd, qdd)
 
 
 def _sensor(robot: Robot, q: Float[np.ndarray, "time nq"], stretch: Stretch) -> Float[np.ndarray, "time v 12"]:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from diffnea.batches import regressor
 from diffnea.identify.friction.prandtl import Slip, coordinates, known
 from diffnea.identify.options import SolveOptions
+from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.identify.problem.measurements.equations import equations
 from diffnea.identify.problem.measurements.rows import Batch, Rows, through
 from diffnea.identify.problem.measurements.tracks import Track
@@ -41,7 +42,7 @@ def slipping(
     None where the signs of velocities explain the torques better than any spring.
     """
     rows = coordinates(model.actuator)
-    scale = np.where((np.abs(rows) @ model.robot.tree.revolute) > 0, 1.0, SLIDING)
+    scale = np.where((np.abs(rows) @ model.robot.turning) > 0, 1.0, SLIDING)
     candidates = [Slip(length * scale, HOLDS[0]) for length in LENGTHS]
     columns, choice = _Columns.of(model, tracks, weight, candidates), [0] * len(rows)
     for _ in range(SLIP_ROUNDS):
@@ -87,8 +88,9 @@ class _Columns:
         total = sum(_products(model, turns, rows) for rows in zip(*several, strict=True))
         size = np.sqrt(np.diagonal(total))
         size = np.where(size > 0, size, 1.0)
-        # Ten inertial numbers and a constant a joint, rotor and viscous friction a coordinate.
-        return cls(total / np.outer(size, size), 11 * turns.shape[1] + 2 * len(turns), len(turns))
+        # Ten inertial numbers a link, a constant a joint, rotor and viscous friction a coordinate.
+        always = 10 * model.robot.num_links + turns.shape[1] + 2 * len(turns)
+        return cls(total / np.outer(size, size), always, len(turns))
 
     def left(self, choice: Sequence[int]) -> float:
         """What these ways to slip, one a coordinate, leave of the torques, a share of their squares."""
@@ -110,7 +112,7 @@ def _products(model: Model, turns: Float[np.ndarray, "m n"], rows: Sequence[Rows
     total = np.zeros(())
     for several in [pieces[i] for i in np.unique(np.linspace(0, len(pieces) - 1, SAMPLED).astype(int))]:
         (batch, low_pass), rubbing = several[0], [_rubbing(each, turns) for each, _ in several]
-        columns = [_always(model, batch, turns), *rubbing, batch.u[:, 0, :, None]]
+        columns = [_always(model, batch, turns), *rubbing, _wanted(model, batch)]
         weighted = np.concatenate(columns, axis=2) * batch.weight[:, :, None]
         found = np.asarray(through(low_pass, jnp.asarray(weighted))).reshape(-1, weighted.shape[2])
         total = total + found.T @ found
@@ -123,6 +125,14 @@ def _always(model: Model, batch: Batch, turns: Float[np.ndarray, "m n"]) -> Floa
     inertia = np.asarray(regressor(model.robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))
     rates = [(signal @ turns.T)[:, None, :] * turns.T for signal in (qdd, qd)]
     return np.concatenate([inertia, np.tile(np.eye(q.shape[1]), (len(q), 1, 1)), *rates], axis=2)
+
+
+def _wanted(model: Model, batch: Batch) -> Float[np.ndarray, "sample n 1"]:
+    """The torques, less what springs take."""
+    robot = model.robot
+    none = jnp.zeros_like(robot.armature)
+    springs = besides_bodies(replace(robot, armature=none), *map(np.asarray, batch[:3])) if robot.stores else 0.0
+    return (batch.u[:, 0] - springs)[:, :, None]
 
 
 def _rubbing(batch: Batch, turns: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "sample n c"]:

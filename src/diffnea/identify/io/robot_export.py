@@ -13,6 +13,7 @@ from diffnea import dynamics
 from diffnea.actuators import AbstractActuator, Combined, Coupling, Delay, Gain, Motor, Offset, Ripple, Stribeck
 from diffnea.actuators.base import Resistance
 from diffnea.batching import batched
+from diffnea.coupled import handed_back
 from diffnea.formats import Curve, Servo
 from diffnea.identify.io.servo_export import (
     EXPORT_STATES,
@@ -64,7 +65,8 @@ def exported(model: Model, kept: HeldOut | None = None, curves: bool = True) -> 
     columns = [np.asarray(array).T for array in (qd, *_resistances(model, q, qd))]
     rubbing = [_Rubbing(*joint) for joint in zip(*columns, strict=True)]
     dry, viscous, missed = (np.array(column) for column in zip(*map(_line, rubbing), strict=True))
-    robot = replace(_geared(robot, parts), friction=_at_links(robot, dry), damping=_at_links(robot, viscous))
+    friction, damping = _rubbing_at_links(robot, dry, viscous)
+    robot = replace(_geared(robot, parts), friction=friction, damping=damping)
     robot = with_usual_load(model, robot, kept)
     bent = np.flatnonzero(missed > NOTABLE * (dry + viscous * np.abs(qd).max(0))).tolist()
     found = {k: curve for k in bent if curves and (curve := _stribeck(parts, k, rubbing[k]))}
@@ -80,6 +82,15 @@ def _at_links(robot: Robot, numbers: Float[np.ndarray, " n"]) -> Float[Array, " 
     found = np.zeros(robot.num_links)
     found[robot.joint_links] = numbers
     return jnp.asarray(found)
+
+
+def _rubbing_at_links(robot: Robot, dry: np.ndarray, viscous: np.ndarray) -> tuple[Array, Array]:
+    """Dry friction and damping at links; joints that follow keep their shares of what is felt where they are led."""
+    if robot.couplings is None:
+        return _at_links(robot, dry), _at_links(robot, viscous)
+    own = np.asarray(robot.friction, float), np.asarray(robot.damping, float)
+    found = handed_back(robot, own[0], dry, 1), handed_back(robot, own[1], viscous, 2)
+    return jnp.asarray(found[0]), jnp.asarray(found[1])
 
 
 def _resistances(model: Model, q: Float[np.ndarray, "state n"], qd: Float[np.ndarray, "state n"]) -> Resistance:
@@ -161,7 +172,8 @@ def _curved(robot: Robot, found: dict[int, _Stribeck], q: np.ndarray) -> tuple[R
     stiffness = 1 / (np.diagonal(mobility, axis1=1, axis2=2).max(0) * BRISTLES**2)
     friction, damping = np.array(robot.friction), np.array(robot.damping)
     for k, curve in found.items():
-        friction[k], damping[k] = curve.kinetic, curve.viscous
+        link = robot.joint_links[k]
+        friction[link], damping[link] = curve.kinetic, curve.viscous
     names = robot.joint_names
     curves = {names[k]: Curve(curve.static, curve.speed, float(stiffness[k])) for k, curve in found.items()}
     return replace(robot, friction=jnp.asarray(friction), damping=jnp.asarray(damping)), curves
@@ -173,7 +185,8 @@ def _geared(robot: Robot, parts: tuple[AbstractActuator, ...]) -> Robot:
     driven = [np.array(part.driven, bool) for part in _drives(parts) if part.driven is not None]
     if not factors:
         return robot
-    gear = np.where(np.all(driven, axis=0), np.prod(factors, axis=0), 0.0)
+    gear = np.asarray(robot.gear, float).copy()
+    gear[robot.joint_links] = np.where(np.all(driven, axis=0), np.prod(factors, axis=0), 0.0)
     return replace(robot, gear=jnp.asarray(gear))
 
 
@@ -186,7 +199,7 @@ def _bent(robot: Robot, missed: Float[np.ndarray, " n"], bent: list[int], where:
     if bent:
         names = ", ".join(robot.joint_names[k] for k in bent)
         worst = max(bent, key=lambda k: missed[k])
-        unit = "N·m" if robot.tree.revolute[worst] else "N"
+        unit = "N·m" if robot.turning[worst] else "N"
         off = f"off by up to {missed[worst]:.2g} {unit} ({robot.joint_names[worst]})"
         yield f"how friction changes with speed ({names}){where} the nearest straight line, {off}"
 

@@ -28,7 +28,7 @@ class _Row(NamedTuple):
 
 def servo_configs(model: Model, robot: Robot, servos: dict[str, Servo]) -> dict[str, str]:
     """The text of each file by its name; `robot` has friction as a line, under the usual load."""
-    columns = (np.asarray(each, float) for each in (robot.armature, robot.friction, robot.damping))
+    columns = (np.asarray(each, float)[robot.joint_links] for each in (robot.armature, robot.friction, robot.damping))
     numbers = dict(zip(robot.joint_names, zip(*columns, strict=True), strict=True))
     rows = [_Row(name, servo, *map(float, numbers[name])) for name, servo in servos.items()]
     return {MJLAB: _mjlab(rows), ISAAC_LAB: _isaac_lab(rows), BAM: _bam(model, rows)}

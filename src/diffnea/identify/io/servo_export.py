@@ -30,14 +30,12 @@ def exported_servos(model: Model, kept: HeldOut | None) -> dict[str, Servo]:
     limit = np.full(len(stiffness), np.inf) if loop.limit is None else np.asarray(loop.limit, float)
     dt = sampling_period(kept)
     delay = np.asarray(model.actuator.delay, float) * (dt or 0.0)
-    single = robot.tree.layout.single
-    lower, upper = (np.asarray(row, float)[single] for row in (robot.limits.lower, robot.limits.upper))
+    lower, upper = (np.asarray(row, float) for row in (robot.joint_limits.lower, robot.joint_limits.upper))
     integral = np.zeros(len(stiffness)) if actuator.integral is None else np.asarray(actuator.integral, float)
     columns = zip(stiffness, damping, limit, lower, upper, delay, integral, _goal_speed(actuator), strict=True)
     keys = ("stiffness", "damping", "limit", "lower", "upper", "delay", "integral", "goal_speed")
     rows = [dict(zip(keys, map(float, row), strict=True)) for row in columns]
-    names = np.array(robot.joint_names)[single].tolist()
-    return {name: Servo(**row) for name, row in zip(names, rows, strict=True) if row["stiffness"] > 0}
+    return {name: Servo(**row) for name, row in zip(robot.joint_names, rows, strict=True) if row["stiffness"] > 0}
 
 
 def _goal_speed(actuator: AbstractActuator) -> Float[np.ndarray, " n"]:
@@ -55,7 +53,8 @@ def with_usual_load(model: Model, robot: Robot, kept: HeldOut | None) -> Robot:
     q, qd = (np.concatenate([getattr(track, key) for track in kept.tracks]) for key in ("q", "qd"))
     rows = np.unique(np.linspace(0, len(q) - 1, EXPORT_STATES).astype(int))
     usual = np.asarray(batched(_loaded, model, q=q[rows], qd=qd[rows])).mean(0)
-    return replace(robot, friction=robot.friction + jnp.asarray(usual))
+    links = robot.joint_links.astype(np.int32)
+    return replace(robot, friction=robot.friction.at[links].add(jnp.asarray(usual)))
 
 
 def _loaded(model: Model, q: Float[Array, " n"], qd: Float[Array, " n"]) -> Float[Array, " n"]:

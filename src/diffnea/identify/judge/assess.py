@@ -166,4 +166,4 @@ def _structure(
 ) -> Structure | None:
     if test is None or not isinstance(model, Model) or not np.all(np.isfinite(test.left)):
         return None
-    return structure(torque_rows(model, fitted), test, np.asarray(model.robot.tree.revolute), options)
+    return structure(torque_rows(model, fitted), test, model.robot.turning, options)

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from diffnea.batches import forward_kinematics
+from diffnea.coupled import whole
 from diffnea.formats import link_shapes
 from diffnea.identify import Fit
 from diffnea.identify.judge.balance import Balance
@@ -39,16 +42,20 @@ def playback(fit: Fit, found: Evidence) -> dict[str, Any] | None:
     measured = track.measured
     longest = cut.u.shape[1] - 1
     restarts = [steps for steps in (round(OFTEN / dt), longest) if steps <= longest]
+
+    def places(model: Any, steps: int) -> np.ndarray:
+        return of_links(fit.robot, _predicted(model, track, steps, cut)[::stride])
+
     runs = [
-        {"model": name, "restart": round(steps * dt, 3), "q": _rounded(_predicted(model, track, steps, cut)[::stride])}
+        {"model": name, "restart": round(steps * dt, 3), "q": _rounded(places(model, steps))}
         for name, model in (("fit", fit.model), ("start", found.kept.start))
         for steps in dict.fromkeys(restarts)
     ]
     return {
         "name": track.name,
         "dt": dt * stride,
-        "scene": scene(fit.robot, measured),
-        "measured": _rounded(measured[::stride]),
+        "scene": scene(fit.robot, of_links(fit.robot, measured), measured),
+        "measured": _rounded(of_links(fit.robot, measured)[::stride]),
         "runs": runs,
         "follows": False,
     }
@@ -56,19 +63,27 @@ def playback(fit: Fit, found: Evidence) -> dict[str, Any] | None:
 
 def free_playback(robot: Robot, kept: Balance) -> dict[str, Any]:
     """The measured motion of a robot with a free base: pose and joints, in the place of the first link's angle."""
-    pose, q = np.array(kept.pose, float), np.asarray(kept.q, float)
+    pose, joints = np.array(kept.pose, float), np.asarray(kept.q, float)
+    q = of_links(robot, np.column_stack([pose, joints]))[:, 7:]
     follows = float(np.ptp(pose[:, :3], axis=0).max()) > FAR * _reach(robot, _centres(robot))
     pose[:, :3] = 0.0 if follows else pose[:, :3]
-    rows = [[list(place), *joints] for place, joints in zip(_rounded(pose), _rounded(q), strict=True)]
+    rows = [[list(place), *angles] for place, angles in zip(_rounded(pose), _rounded(q), strict=True)]
     links = np.column_stack([np.zeros(len(q)), q])
     return {
         "name": kept.name,
         "dt": kept.step,
-        "scene": scene(robot, links, np.column_stack([pose, q])),
+        "scene": scene(robot, links, np.column_stack([pose, joints])),
         "measured": rows,
         "runs": [],
         "follows": follows,
     }
+
+
+def of_links(robot: Robot, q: Float[np.ndarray, "time n"]) -> Float[np.ndarray, "time links"]:
+    """A coordinate a link, those of joints that follow others too."""
+    if robot.couplings is None:
+        return q
+    return np.asarray(jax.vmap(lambda q: whole(robot, q).q)(jnp.asarray(q)), float)
 
 
 def _rounded(values: np.ndarray) -> list[Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from diffnea.coupled import gearing
 from diffnea.robot import SEVERAL, Robot
 
 _PARALLEL = 1e-9
@@ -33,13 +34,26 @@ def mobility(robot: Robot) -> list[Mobility]:
             found.append(Mobility(3, None, False))
             continue
         turning = [k for k in path if robot.tree.revolute[k]]
-        stacked = axes[turning].reshape(-1, 3)
+        stacked = _together(robot, turning, axes)
         rank = int(np.linalg.matrix_rank(stacked, tol=1e-6)) if turning else 0
-        direction = axes[turning[-1]] if rank == 1 else np.zeros(3)
+        direction = stacked[-1] if rank == 1 else np.zeros(3)
         along = bool(np.linalg.norm(np.cross(direction, gravity)) <= _PARALLEL * max(np.linalg.norm(gravity), 1e-300))
         axis = rotation[i].T @ direction if rank == 1 else None
         found.append(Mobility(rank, axis, rank == 1 and along))
     return found
+
+
+def _together(robot: Robot, turning: list[int], axes: Float[np.ndarray, "links 3"]) -> Float[np.ndarray, "k 3"]:
+    """The directions of turning joints; parallel ones with one leader are one, and none where they turn back as far."""
+    if robot.couplings is None:
+        return axes[turning].reshape(-1, 3)
+    found = []
+    for row in gearing(robot):
+        own = [row[k] * axes[k] for k in turning if row[k]]
+        parallel = np.linalg.matrix_rank(np.array(own).reshape(-1, 3), tol=1e-6) <= 1
+        found += [np.sum(own, axis=0)] if own and parallel else own
+    sizes = np.linalg.norm(np.array(found).reshape(-1, 3), axis=1)
+    return np.array([each / size for each, size in zip(found, sizes, strict=True) if size > _PARALLEL]).reshape(-1, 3)
 
 
 def _path(robot: Robot, link: int) -> list[int]:

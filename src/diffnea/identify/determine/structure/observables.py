@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from diffnea.batches import gravity_torque, mass_matrix
 from diffnea.identify.determine.structure.coordinates import Coordinates
 from diffnea.identify.determine.structure.slopes import torque_slopes, with_joints
+from diffnea.manifold import parts
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -121,11 +122,18 @@ def _poses(robot: Robot) -> list[tuple[str, np.ndarray]]:
 
 def _rows(robot: Robot) -> list[int]:
     """Where the joints stand in q̇."""
-    return [robot.tree.layout.first_velocity[link] for link in robot.joint_links]
+    return [part.v.start for part in parts(robot) if part.kind == "single"]
+
+
+def _turning(robot: Robot) -> list[bool]:
+    """Which numbers of q̇ are rates of turns."""
+    kinds = {"free": [False] * 3 + [True] * 3, "ball": [True] * 3}
+    own = [kinds.get(part.kind, [bool(robot.tree.revolute[part.link])]) for part in parts(robot)]
+    return [turns for each in own for turns in each]
 
 
 def _torque_unit(robot: Robot, row: int) -> str:
-    return "N·m" if robot.tree.rows.revolute[row] else "N"
+    return "N·m" if _turning(robot)[row] else "N"
 
 
 def _slopes(robot: Robot, q, robot_slopes, kinematics: bool):
@@ -154,6 +162,6 @@ def _constant(robot: Robot) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unit(robot: Robot, i: int, j: int) -> str:
-    turns = robot.tree.rows.revolute
+    turns = _turning(robot)
     turning = int(turns[i]) + int(turns[j])
     return ("kg", "kg·m", "kg·m²")[turning]

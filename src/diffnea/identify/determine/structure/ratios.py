@@ -42,14 +42,14 @@ def fixed_scale(coordinates: Coordinates, model: Model, learned: tuple[str, ...]
     entries, robot = coordinates.entries, model.robot
     gains = {entry.index: i for i, entry in enumerate(entries) if entry.role is Role.GAIN}
     masses = {entry.index for entry in entries if entry.moment == 0}
-    driven = np.flatnonzero(np.asarray(robot.limits.effort) != 0)
+    driven = np.flatnonzero(np.asarray(robot.joint_limits.effort) != 0)
     rotors = np.flatnonzero(np.asarray(robot.armature, float) > 0)
     if "armature" in learned or not len(rotors) or len(masses) < robot.num_links:
         return None, ()
     if not gains or not set(map(int, driven)) <= set(gains):
         return None, ()
     sizes = [abs(coordinates.values[i]) for i in gains.values()]
-    names = tuple(f"the armature of {robot.joint_names[j]}" for j in rotors)
+    names = tuple(f"the armature of {robot.tree.joint_names[j]}" for j in rotors)
     return list(gains.values())[int(np.argmax(sizes))], names
 
 

@@ -14,6 +14,7 @@ from diffnea.actuators import AbstractActuator
 from diffnea.actuators.on_joints import on_joints
 from diffnea.batches import regressor
 from diffnea.batching import batched
+from diffnea.coupled import whole
 from diffnea.identify.determine.structure.coordinates import Coordinates, value_and_slopes
 from diffnea.models import Model
 from diffnea.robot import Robot
@@ -31,13 +32,25 @@ def torque_slopes(
     kinematics: bool,
 ) -> Float[np.ndarray, "sample n z"]:
     """Slopes of inverse dynamics in all that stands in `robot_vector`; zero for placements unless they are learned."""
-    links = robot.tree.layout.links
     inertia = np.asarray(regressor(robot, q, qd, qdd))
-    rotors = np.asarray(qdd)[:, :, None] * np.eye(robot.num_links)[links]
+    rotors = _rotor_slopes(robot, q, qd, qdd)
     moved = np.zeros((*np.shape(qdd), 6 * robot.num_links))
     if kinematics:
         moved = np.asarray(batched(_placement_slopes, robot, q=q, qd=qd, qdd=qdd))
     return np.concatenate([inertia, rotors, moved], axis=2)
+
+
+def _rotor_slopes(robot: Robot, q, qd, qdd) -> Float[np.ndarray, "sample n links"]:
+    """What rotors of armature 1 take, each at its own joint; of those that follow as it is felt where they are led."""
+    at_links = np.eye(robot.num_links)[robot.tree.layout.links]
+    if robot.couplings is None:
+        return np.asarray(qdd)[:, :, None] * at_links
+    return np.asarray(batched(_felt_rotors, robot, q=q, qd=qd, qdd=qdd)) @ at_links
+
+
+def _felt_rotors(robot: Robot, q: Float[Array, " nq"], qd: Float[Array, " n"], qdd: Float[Array, " n"]):
+    full = whole(robot, q)  # Gᵀ diag(armature) (G q̈ + Ġ q̇)
+    return full.G.T * full.accelerations(qd, qdd)[None]
 
 
 def _placement_slopes(robot: Robot, q: Float[Array, " n"], qd: Float[Array, " n"], qdd: Float[Array, " n"]):
@@ -79,19 +92,19 @@ def exciting_states(
     model: Model, unknowns: int, seed: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """q, q̇ and commands at random over the joints' range, and the accelerations that the model has there."""
-    robot, n, single = model.robot, model.num_joints, model.robot.joint_links
+    robot, n = model.robot, model.num_joints
     rng = np.random.default_rng(seed)
     count = max(_PROBED_STATES, int(_ROWS_AN_UNKNOWN * unknowns / max(n, 1)) + 1)
-    lower, upper = (np.asarray(each, float)[single] for each in (robot.limits.lower, robot.limits.upper))
+    lower, upper = (np.asarray(each, float) for each in (robot.joint_limits.lower, robot.joint_limits.upper))
     bounded = np.isfinite(lower) & np.isfinite(upper) & (upper > lower)
-    reach = np.where(robot.tree.revolute[single], np.pi, 1.0)
+    reach = np.where(robot.turning, np.pi, 1.0)
     lower, upper = np.where(bounded, lower, -reach), np.where(bounded, upper, reach)
     joints = rng.uniform(lower, upper, (count, n))
     shape = 2, count, robot.num_velocities
     qd, wanted = rng.normal(size=shape) * np.array([2.0, 10.0])[:, None, None]
     q = joints if robot.tree.simple else with_joints(robot, joints, rng)
     torque = np.asarray(batched(dynamics.rnea, robot, q=q, qd=qd, qdd=wanted))
-    rows = np.array(robot.tree.layout.first_velocity, int)[single]
+    rows = [part.v.start for part in manifold.parts(robot) if part.kind == "single"]
     u = rng.normal(size=(count, n)) * np.sqrt(np.mean(torque[:, rows] ** 2, axis=0))
     return q, qd, u, np.asarray(model(q, qd, u), float)
 
@@ -107,7 +120,7 @@ def with_joints(
         if part.kind != "single" and rng is not None:
             turn = rng.normal(size=(len(q), 4))
             q[:, part.q.stop - 4 : part.q.stop] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
-    q[:, np.array(robot.tree.layout.first_position, int)[robot.joint_links]] = joints
+    q[:, [part.q.start for part in manifold.parts(robot) if part.kind == "single"]] = joints
     return q
 
 

@@ -14,6 +14,7 @@ from diffnea.identify.judge.mistakes.undoing import Case, best, mistake
 from diffnea.identify.judge.windows import without_delay
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import JudgeOptions
+from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.identify.problem.measurements.goals import followed
 from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.torque_balance import torques
@@ -125,9 +126,10 @@ def _own_error(case: Case, model: Model) -> float:
 def _missing_inputs(case: Case) -> tuple[Note, ...]:
     """Joints with a motor and without input whose motion takes torque: gravity and motion do not cancel there."""
     phi = torque_map.file_parameters(case.robot).ravel()
-    held, moved = case.columns.held @ phi, case.columns.moved @ phi + np.asarray(case.robot.armature) * case.motion.qdd
+    beside = besides_bodies(case.robot, *case.motion[:3])
+    held, moved = case.columns.held @ phi, case.columns.moved @ phi + beside
     takes = (held + moved).std(0) / np.maximum(np.sqrt(held.var(0) + moved.var(0)), 1e-300)
-    motors = np.asarray(case.robot.limits.effort) > 0
+    motors = np.asarray(case.robot.joint_limits.effort) > 0
     found = np.flatnonzero(~case.driven & motors & (takes > NOT_FREE)) if case.driven.any() else ()
     return tuple(note("hint-input-missing", case.robot.joint_names[j], takes=float(takes[j])) for j in found)
 

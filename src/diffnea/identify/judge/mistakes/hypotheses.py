@@ -47,8 +47,8 @@ def hypotheses(robot: Robot, driven: np.ndarray, timed: bool) -> Iterator[Hypoth
                 yield Hypothesis("hint-inputs-swapped", names[i], _swapped(i, j, "u"), values={"other": names[j]})
                 states = _swapped(i, j, "q", "qd", "qdd", "way")
                 yield Hypothesis("hint-positions-swapped", names[i], states, values={"other": names[j]})
-    if robot.tree.revolute.any():
-        factor = np.where(robot.tree.revolute, DEGREE, 1.0)
+    if robot.turning.any():
+        factor = np.where(robot.turning, DEGREE, 1.0)
         yield Hypothesis("hint-degrees", "", _scaled(factor))
     for factor in CLOCKS if timed else ():
         yield _clock(factor)
@@ -65,7 +65,8 @@ def _clock(factor: float) -> Hypothesis:
 
 def _turned(j: int, name: str, robot: Robot, driven: bool) -> Iterator[Hypothesis]:
     """Signs and axes of one joint."""
-    axis = np.asarray(robot.axis[j], float)
+    link = int(robot.joint_links[j])
+    axis = np.asarray(robot.axis[link], float)
     states, turned = ("q", "qd", "qdd", "way"), {"axis": _text(-axis)}
     if driven:
         yield Hypothesis("hint-position-sign", name, _flipped(j, *states))
@@ -75,15 +76,15 @@ def _turned(j: int, name: str, robot: Robot, driven: bool) -> Iterator[Hypothesi
         for places in (1, 2):
             other = sign * np.roll(axis, places)
             if not np.allclose(np.abs(other), np.abs(axis)):
-                yield Hypothesis("hint-axis", name, robot=_with_axis(j, other), values={"axis": _text(other)})
+                yield Hypothesis("hint-axis", name, robot=_with_axis(link, other), values={"axis": _text(other)})
 
 
 def _text(axis: Float[np.ndarray, "3"]) -> str:
     return " ".join(f"{value + 0.0:.6g}" for value in axis)
 
 
-def _with_axis(j: int, axis: Float[np.ndarray, "3"]) -> Callable[[Robot], Robot]:
-    return lambda robot: replace(robot, axis=robot.axis.at[j].set(jnp.asarray(axis, robot.axis.dtype)))
+def _with_axis(link: int, axis: Float[np.ndarray, "3"]) -> Callable[[Robot], Robot]:
+    return lambda robot: replace(robot, axis=robot.axis.at[link].set(jnp.asarray(axis, robot.axis.dtype)))
 
 
 def _flipped(j: int, *keys: str) -> Callable[[Motion], Motion]:

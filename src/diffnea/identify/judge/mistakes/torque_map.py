@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diffnea import batches
+from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.parameters.bodies import scale
 from diffnea.robot import Robot
 
@@ -62,7 +63,7 @@ class Normal(NamedTuple):
     prior: Float[np.ndarray, " k"]
     passive: tuple[int, ...]  # joints without input
     terms: Float[np.ndarray, "2 row passive p"]  # of passive joints: what gravity and what motion take, by parameters
-    phi: Float[np.ndarray, "n 10"]
+    phi: Float[np.ndarray, "links 10"]
 
 
 def columns(robot: Robot, motion: Motion) -> Columns:
@@ -117,8 +118,8 @@ def _unknowns(
     motion: Motion, inertial: Float[np.ndarray, "row n p"], phi: np.ndarray, size: np.ndarray, rotors: bool
 ) -> tuple[Float[np.ndarray, "row n k"], int]:
     """A column for each unknown, and how many of them are of bodies."""
-    n, rows = len(phi), len(motion.q)
-    changes = np.matmul(inertial.reshape(rows, n, n, 10).transpose(2, 0, 1, 3), BODY * body_changes(phi)[:, None])
+    rows, n = motion.q.shape
+    changes = np.matmul(inertial.reshape(rows, n, -1, 10).transpose(2, 0, 1, 3), BODY * body_changes(phi)[:, None])
     bodies = changes.transpose(1, 2, 0, 3).reshape(rows, n, -1)
     own = [motion.qd / _spread(motion.qd), motion.way, np.ones_like(motion.q)]
     own += [motion.qdd / _spread(motion.qdd)] if rotors else []
@@ -160,7 +161,7 @@ def free_gravity(
 
 def wanted(robot: Robot, motion: Motion, inertial: np.ndarray, phi: np.ndarray) -> Float[np.ndarray, "row n"]:
     """What the file's bodies leave."""
-    return motion.u - np.asarray(robot.armature) * motion.qdd - inertial @ phi.ravel()
+    return motion.u - besides_bodies(robot, motion.q, motion.qd, motion.qdd) - inertial @ phi.ravel()
 
 
 def solved(problem: Normal) -> Explained:
@@ -194,14 +195,14 @@ def _solution(problem: Normal, fold: int, prior: Float[np.ndarray, " k"]) -> Flo
 
 def _positive(problem: Normal) -> Bool[np.ndarray, " k"]:
     """Columns of friction, which only takes energy, and of rotors."""
-    n, place = len(problem.size), np.arange(len(problem.prior))
-    return ((place >= 10 * n) & (place < 12 * n)) | (place >= 13 * n)
+    n, place = len(problem.size), np.arange(len(problem.prior)) - problem.phi.size
+    return ((place >= 0) & (place < 2 * n)) | (place >= 3 * n)
 
 
 def _never(problem: Normal) -> Bool[np.ndarray, " k"]:
     """Rotors of joints without a motor."""
-    n, place = len(problem.size), np.arange(len(problem.prior))
-    return (place >= 13 * n) & np.isin(place - 13 * n, problem.passive)
+    rotor = np.arange(len(problem.prior)) - problem.phi.size - 3 * len(problem.size)
+    return (rotor >= 0) & np.isin(rotor, problem.passive)
 
 
 def _size(problem: Normal, x: Float[np.ndarray, " k"]) -> Float[np.ndarray, " n"]:
@@ -223,7 +224,7 @@ def _residual(problem: Normal, fold: int, x: Float[np.ndarray, " k"]) -> Float[n
     return np.sqrt(np.maximum(squares, 0.0) / problem.x.shape[2])
 
 
-def sizes(motion: Motion, found: Columns, phi: Float[np.ndarray, "n 10"]) -> Float[np.ndarray, " n"]:
+def sizes(motion: Motion, found: Columns, phi: Float[np.ndarray, "links 10"]) -> Float[np.ndarray, " n"]:
     """How large each joint's torques are: what is commanded, and at passive joints what file and motion give."""
     driven = motion.u.std(0)
     own = np.sqrt((found.held @ phi.ravel()).var(0) + (found.moved @ phi.ravel()).var(0))
@@ -239,7 +240,7 @@ def _spread(values: np.ndarray) -> np.ndarray:
 # Bodies ----------------------------------------------------------------------------------------------------------
 
 
-def file_parameters(robot: Robot) -> Float[np.ndarray, "n 10"]:
+def file_parameters(robot: Robot) -> Float[np.ndarray, "links 10"]:
     """Ten numbers a link; a link without mass gets that of a ball of the robot's typical mass and length."""
     phi = np.asarray(robot.inertia.parameters, float).copy()
     typical = scale(robot)
@@ -248,13 +249,13 @@ def file_parameters(robot: Robot) -> Float[np.ndarray, "n 10"]:
     return phi
 
 
-def body_changes(phi: Float[np.ndarray, "n 10"]) -> Float[np.ndarray, "n 10 10"]:
+def body_changes(phi: Float[np.ndarray, "links 10"]) -> Float[np.ndarray, "links 10 10"]:
     """How the ten numbers of each link change with `E`, each entry of its upper triangle a unit of the metric."""
     return _body_changes(phi.tobytes())
 
 
 @lru_cache(maxsize=8)  # hypotheses differ in the motion, seldom in the bodies
-def _body_changes(stored: bytes) -> Float[np.ndarray, "n 10 10"]:
+def _body_changes(stored: bytes) -> Float[np.ndarray, "links 10 10"]:
     flip, phi = np.eye(4)[::-1], np.frombuffer(stored).reshape(-1, 10)
     found = np.zeros((len(phi), 10, 10))
     for k, J in enumerate(map(_pseudo_inertia, phi)):

@@ -117,7 +117,8 @@ def _reversals(track: Track, turns: Float[np.ndarray, "m n"], options: ProblemOp
 
 
 def _at_limit(q: Float[np.ndarray, "time n"], robot: Robot) -> Bool[np.ndarray, "time n"]:
-    lower, upper = np.asarray(robot.limits.lower, float), np.asarray(robot.limits.upper, float)
+    limits = robot.joint_limits
+    lower, upper = np.asarray(limits.lower, float), np.asarray(limits.upper, float)
     bounded = upper > lower
     return bounded & ((q <= lower) | (q >= upper))
 

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 
 from diffnea.actuators import Offset, for_robot
 from diffnea.batches import inertial_parameters, inverse_dynamics, regressor
+from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.identify.problem.measurements.rows import Batch, Rows
 from diffnea.robot import Robot
 
@@ -111,10 +112,10 @@ def of_reference(robot: Robot, several: Sequence[Rows], batch: Batch) -> dict[st
 
 def _roots(robot: Robot) -> Int[np.ndarray, " n"]:
     """The joint at the base that each joint hangs on."""
-    found = np.arange(robot.num_joints)
+    found = np.arange(robot.num_links)
     for child, parent in enumerate(robot.tree.parents):
         found[child] = child if parent < 0 else found[parent]
-    return found
+    return found[robot.joint_links]
 
 
 def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -167,7 +168,7 @@ def _of_samples(
     n, each = q.shape[1], np.eye(q.shape[1])
     way = np.sign(qd) if batch.way is None else np.asarray(batch.way)[:, :n]
     inertia = np.asarray(regressor(robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))
-    taken = inertia @ np.asarray(inertial_parameters(robot)) + qdd * np.asarray(robot.armature)
+    taken = inertia @ np.asarray(inertial_parameters(robot)) + besides_bodies(robot, q, qd, qdd)
 
     def own(signal: np.ndarray) -> np.ndarray:
         return signal[:, :, None] * each
@@ -193,12 +194,12 @@ def _of_samples(
 
 def couplings(robot: Robot) -> list[tuple[float, ...]]:
     """Motors, or links in the air, that may turn with a joint and its parent's, the same way or the other way round."""
-    found = []
+    found, places = [], {link: k for k, link in enumerate(robot.joint_links.tolist())}
     for child, parent in enumerate(robot.tree.parents):
-        if parent >= 0 and robot.tree.revolute[[child, parent]].all():
+        if child in places and parent in places and robot.tree.revolute[[child, parent]].all():
             for sign in (1.0, -1.0):
                 row = np.zeros(robot.num_joints)
-                row[parent], row[child] = 1.0, sign
+                row[places[parent]], row[places[child]] = 1.0, sign
                 found.append(tuple(row.tolist()))
     return found
 

@@ -79,9 +79,10 @@ def reference_motion(robot: Robot, q: Float[np.ndarray, "sample n"], torque: Flo
 def whole_range(robot: Robot, q: Float[np.ndarray, "sample n"]) -> tuple[np.ndarray, np.ndarray]:
     """Of each joint: its limits, or a turn; what was recorded is within."""
     lowest, highest = q.min(axis=0), q.max(axis=0)
-    wide = np.where(robot.tree.revolute, TURN, SLIDES * (highest - lowest))
-    lower, upper = np.asarray(robot.limits.lower, float), np.asarray(robot.limits.upper, float)
-    known = np.isfinite(lower) & np.isfinite(upper) & ~(robot.tree.revolute & (upper - lower > MOST_TURNS))
+    wide = np.where(robot.turning, TURN, SLIDES * (highest - lowest))
+    limits = robot.joint_limits
+    lower, upper = np.asarray(limits.lower, float), np.asarray(limits.upper, float)
+    known = np.isfinite(lower) & np.isfinite(upper) & ~(robot.turning & (upper - lower > MOST_TURNS))
     middle = (lowest + highest) / 2
     lower, upper = np.where(known, lower, middle - wide), np.where(known, upper, middle + wide)
     return np.minimum(lower, lowest), np.maximum(upper, highest)

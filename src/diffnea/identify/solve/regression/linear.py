@@ -15,6 +15,8 @@ from jaxtyping import Array, Float
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator, Ideal, Stribeck, Viscous
 from diffnea.batches import inertial_parameters, regressor
+from diffnea.coupled import felt_damping, felt_friction
+from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.identify.problem.measurements.equations import equations
 from diffnea.identify.problem.measurements.rows import Rows, through
@@ -46,11 +48,11 @@ def regress(
 ) -> Regression:
     """Least squares over all rows; passive joints take part with torque zero."""
     theta, rows = _start(robot, name), equations(tracks, 0, weight)
-    n = robot.num_joints
+    bodies = 10 * robot.num_links
     scaled, wanted = map(np.concatenate, zip(*(_equations(robot, name, each) for each in rows), strict=True))
     change, rank = _least_change(scaled, wanted - scaled @ theta)
     theta = theta + change
-    theta[10 * n :] = np.maximum(theta[10 * n :], 0.0)  # friction does not drive
+    theta[bodies:] = np.maximum(theta[bodies:], 0.0)  # friction does not drive
     residual = scaled @ theta - wanted
     unpack = _unpack(robot, name)
     model = unpack(jnp.asarray(theta))
@@ -73,14 +75,14 @@ def _equations(robot: Robot, name: str, rows: Rows) -> tuple[np.ndarray, np.ndar
     for kind in LINEAR_FRICTION[name]:
         rate = qd if kind == "viscous" else overcome
         columns.append(rate[:, :, None] * np.eye(robot.num_joints))
-    wanted = u[:, 0] - qdd * np.asarray(robot.armature)
+    wanted = u[:, 0] - besides_bodies(robot, q, qd, qdd)
     both = np.concatenate([*columns, wanted[:, :, None]], axis=2) * weight[:, :, None]
     both = np.asarray(through(rows.low_pass, jnp.asarray(both)))[np.nonzero(rows.weight)]
     return both[:, :-1], both[:, -1]
 
 
 def _start(robot: Robot, name: str) -> Float[np.ndarray, " p"]:
-    friction = {"viscous": robot.damping, "dry": robot.friction}
+    friction = {"viscous": felt_damping(robot), "dry": felt_friction(robot)}
     parts = [inertial_parameters(robot), *(friction[kind] for kind in LINEAR_FRICTION[name])]
     return np.concatenate([np.asarray(part, np.float64) for part in parts])
 
@@ -97,11 +99,11 @@ def _least_change(columns: Float[np.ndarray, "rows p"], wanted: Float[np.ndarray
 
 
 def _unpack(robot: Robot, name: str) -> Callable[[Float[Array, " p"]], Model]:
-    n = robot.num_joints
+    bodies, n = 10 * robot.num_links, robot.num_joints
 
     def model(theta: Float[Array, " p"]) -> Model:
-        inertia = Inertia.from_parameters(theta[: 10 * n].reshape(n, 10))
-        return Model(replace(robot, inertia=inertia), _actuator(name, theta[10 * n :], n))
+        inertia = Inertia.from_parameters(theta[:bodies].reshape(-1, 10))
+        return Model(replace(robot, inertia=inertia), _actuator(name, theta[bodies:], n))
 
     return model
 
