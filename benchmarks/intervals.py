@@ -119,20 +119,19 @@ def _pendulum(make):
     return experiment
 
 
-def _arm(make, seed: int, noise: str) -> tuple[dn.Model, dn.Recording]:
-    """All joints of an arm along sums of sines, with the torques that this takes; slides go a fiftieth as far.
+def _arm(seed: int, noise: str) -> tuple[dn.Model, dn.Recording]:
+    """Six joints of a UR5 along sums of sines, with the torques that this takes.
 
     Where accelerations are given, torques are those of the same instant. A command is held until the next sample:
     beside positions it is the torque in the middle of that time.
     """
-    truth, rng = make(), np.random.default_rng(seed)
-    n, reach = truth.num_joints, np.where(truth.robot.turning, 1.0, 0.02)
+    truth, rng = _ur5(), np.random.default_rng(seed)
     clock = np.arange(LENGTH) / 250
-    shape = rng.normal(size=(2, 5, n)) / np.arange(1, 6)[:, None] * reach
+    shape = rng.normal(size=(2, 5, 6)) / np.arange(1, 6)[:, None]
     q, qd, qdd = _sines(clock, shape)
     then = (q, qd, qdd) if noise == "white" else _sines(clock + 0.5 / 250, shape)
     u = np.asarray(dn.inverse_dynamics(truth.robot, *then)) + np.asarray(truth.actuator.viscous) * then[1]
-    return truth, _measured(rng, noise, clock, q, qd, qdd, u, ENCODER * reach, truth.robot)
+    return truth, _measured(rng, noise, clock, q, qd, qdd, u, np.full(6, ENCODER), truth.robot)
 
 
 def _sines(clock: np.ndarray, shape: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -147,18 +146,10 @@ def _sines(clock: np.ndarray, shape: np.ndarray) -> tuple[np.ndarray, np.ndarray
     )
 
 
-def _example(name: str) -> dn.Robot:
-    return dn.load_robot(next(Path(str(f.locate())) for f in files("example-robot-data") or () if f.name == name))
-
-
 def _ur5() -> dn.Model:
-    return dn.Model(_example("ur5_robot.urdf"), actuators.Viscous.of(jnp.array([8.0, 8.0, 5.0, 1.0, 1.0, 0.5])))
-
-
-def _panda() -> dn.Model:
-    """With its gripper, of which one finger mimics the other."""
-    viscous = jnp.array([8.0, 8.0, 5.0, 5.0, 1.0, 1.0, 0.5, 5.0])
-    return dn.Model(_example("panda.urdf"), actuators.Viscous.of(viscous))
+    path = next(Path(str(f.locate())) for f in files("example-robot-data") or () if f.name == "ur5_robot.urdf")
+    robot = dn.load_robot(path)
+    return dn.Model(robot, actuators.Viscous.of(jnp.array([8.0, 8.0, 5.0, 1.0, 1.0, 0.5])))
 
 
 def _measured(rng, noise: str, clock, q, qd, qdd, u, step, robot: dn.Robot) -> dn.Recording:
@@ -170,12 +161,7 @@ def _measured(rng, noise: str, clock, q, qd, qdd, u, step, robot: dn.Robot) -> d
     return dn.Recording(time=clock, q=read, u=u, joint_names=names)
 
 
-SYSTEMS = {
-    "cartpole": _pendulum(dn.systems.cartpole),
-    "furuta": _pendulum(dn.systems.furuta),
-    "arm": partial(_arm, _ur5),
-    "gripper": partial(_arm, _panda),
-}
+SYSTEMS = {"cartpole": _pendulum(dn.systems.cartpole), "furuta": _pendulum(dn.systems.furuta), "arm": _arm}
 
 if __name__ == "__main__":
     main()
