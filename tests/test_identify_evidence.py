@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import diffnea as dn
 from diffnea import systems
+from diffnea.cli.inputs import read_robot
 from diffnea.identify.problem.measurements.noise import correlation_time
 from diffnea.identify.solve.regression.bounded import bounded_minimum
+from diffnea.robot import pulled
 from diffnea.spatial import Inertia
 
 NOISE = 2e-3
@@ -69,6 +72,24 @@ def test_parts_that_are_there_are_chosen_and_no_others(robot):
     assert fit.config["loss"] == "torque"
     assert {note.subject for note in fit.notes if note.code == "chosen-part"} == {"viscous", "coulomb"}
     assert dn.fit(robot, samples(robot)).config["actuator"] == "ideal"
+
+
+def test_constants_that_other_joints_have_not_are_not_made_up():
+    """A joint that turns one way only: its constant torque is not told from its dry friction, and others have none."""
+    with jax.enable_x64(True):
+        arm = pulled(read_robot("staubli_tx40"))
+        rng, count, dry = np.random.default_rng(0), 600, np.asarray(arm.friction)
+        q, qd, qdd = (size * rng.normal(size=(count, 6)) for size in (1.0, 2.0, 10.0))
+        qd[:, 3] = np.abs(qd[:, 3]) + 0.1
+        tau = np.asarray(dn.inverse_dynamics(arm, q, qd, qdd)) + qdd * np.asarray(arm.armature) + dry * np.sign(qd)
+        u = tau + NOISE * np.abs(tau).mean(0) * rng.normal(size=tau.shape)
+        doubted = replace(arm, friction=jnp.asarray(dry / 2))
+        fit = dn.fit(
+            doubted, dn.Samples(q=q, qd=qd, qdd=qdd, u=u), actuator="coulomb+constant", loss="torque", method="lm"
+        )
+    found = {type(part).__name__: part for part in fit.model.actuator.parts}
+    assert abs(float(found["Offset"].constant[3])) < 0.05 * dry[3]
+    np.testing.assert_allclose(found["Coulomb"].coulomb[3], dry[3], rtol=0.05)
 
 
 def test_commands_in_another_unit_get_a_gain(robot):

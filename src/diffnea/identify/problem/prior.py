@@ -8,9 +8,11 @@ coordinates `z = (log T_ii, T_ij)`: no unit, 0 at the file, and whatever they ar
 to second order the squared affine-invariant (geodesic) distance between the two pseudo-inertias, and their log-det
 (Bregman) divergence (Lee, Wensing and Park 2020). λ is one over the expected squared distance: 25 for a file that is
 off by a fifth. All other numbers have a wide Gaussian prior around where they start, positive coefficients in their
-logarithm; static friction keeps its ratio to kinetic friction instead, wherever that goes.
+logarithm; static friction keeps its ratio to kinetic friction instead, wherever that goes. Some of them are alike, as
+the constant torques of all joints: how wide theirs is, is one number more.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -40,10 +42,20 @@ class Prior:
     body: Int[np.ndarray, "link 10"]  # where each body's numbers stand in θ
     inverse: Float[np.ndarray, "link 4 4"]  # U₀⁻¹
     strength: Float[np.ndarray, " link"]  # λ
+    alike: tuple[Int[np.ndarray, " _"], ...] = ()  # where numbers stand in θ that have one width in common
+    firmness: tuple[float, ...] = ()  # by which the precision of each of these is multiplied
 
-    def with_strength(self, strength: Float[np.ndarray, " link"]) -> "Prior":
-        """The same with other strengths."""
-        return replace(self, strength=strength)
+    def with_strength(self, strength: Float[np.ndarray, " link"], firmness: Sequence[float] = ()) -> "Prior":
+        """The same with other strengths, and firmness of what is alike."""
+        return replace(self, strength=strength, firmness=tuple(firmness) or self.firmness)
+
+    @property
+    def firm(self) -> Float[np.ndarray, " p"]:
+        """The precision of numbers that are no body's, as firm as they are held."""
+        found = self.precision.copy()
+        for where, by in zip(self.alike, self.firmness, strict=True):
+            found[where] *= by
+        return found
 
     def distances(self, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, " link"]:
         """`Σ (4 z_ii² + 2 z_ij²)` of each body from the file's."""
@@ -57,16 +69,16 @@ class Prior:
 
     def normal(self, theta: Float[np.ndarray, "starts p"]) -> Normal:
         """Value, half the gradient and the Gauss-Newton matrix of the prior, in units of one residual's variance."""
-        away, slope = self._away(theta)
+        away, slope = self.away(theta)
         z, slopes = self.bodies(theta)
-        weight = self.strength[:, None] * METRIC
-        value = np.sum(self.precision * away**2, axis=1) + np.sum(weight * z**2, axis=(1, 2))
-        gradient = self.precision * away * slope
-        matrix = np.einsum("sp,pq->spq", self.precision * slope**2, np.eye(theta.shape[1]))
+        weight, precision = self.strength[:, None] * METRIC, self.firm
+        value = np.sum(precision * away**2, axis=1) + np.sum(weight * z**2, axis=(1, 2))
+        gradient = precision * away * slope
+        matrix = np.einsum("sp,pq->spq", precision * slope**2, np.eye(theta.shape[1]))
         for one, other in self.tied:  # what moves with the other
-            gradient[:, other] -= self.precision[one] * away[:, one] * slope[:, other]
-            matrix[:, other, other] += self.precision[one] * slope[:, other] ** 2
-            both = self.precision[one] * slope[:, one] * slope[:, other]
+            gradient[:, other] -= precision[one] * away[:, one] * slope[:, other]
+            matrix[:, other, other] += precision[one] * slope[:, other] ** 2
+            both = precision[one] * slope[:, one] * slope[:, other]
             matrix[:, one, other] -= both
             matrix[:, other, one] -= both
         first = np.einsum("slkj,slk->slj", slopes, weight * z)
@@ -76,7 +88,7 @@ class Prior:
             matrix[:, places[:, None], places] += second[:, link]
         return Normal(value, gradient, matrix)
 
-    def _away(self, theta: Float[np.ndarray, "starts p"]) -> tuple[np.ndarray, np.ndarray]:
+    def away(self, theta: Float[np.ndarray, "starts p"]) -> tuple[np.ndarray, np.ndarray]:
         """How far numbers are from the centre, logarithms of coefficients where these are positive, and the slopes."""
         (here, slope), (centre, _) = (_log_softplus(each) for each in (theta, self.centre))
         away = np.where(self.positive, here - centre, theta - self.centre)
@@ -112,11 +124,23 @@ def prior(
     tied: Int[np.ndarray, "tie 2"],
     body: Int[np.ndarray, "link 10"],
     strength: float,
+    alike: Sequence[Int[np.ndarray, " _"]] = (),
 ) -> Prior:
     """Around θ of the robot as given; `width` is the expected distance of numbers that are no body's."""
     precision = np.where(np.isfinite(width), 1 / np.maximum(width, 1e-300) ** 2, 0.0)
     precision[body.ravel()] = 0.0
-    return Prior(centre, precision, positive, tied, body, _inverse(centre[body]), np.full(len(body), strength))
+    several = tuple(where for where in alike if len(where))
+    return Prior(
+        centre,
+        precision,
+        positive,
+        tied,
+        body,
+        _inverse(centre[body]),
+        np.full(len(body), strength),
+        several,
+        (1.0,) * len(several),
+    )
 
 
 def _log_softplus(raw: Float[np.ndarray, "*k p"]) -> tuple[np.ndarray, np.ndarray]:

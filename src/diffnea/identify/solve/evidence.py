@@ -8,8 +8,9 @@ covariance under the posterior,
 
 d of a link's ten numbers being decided by the data. λ̄ is how far files are to be trusted, w what a link differs by:
 Student's distribution over links, so that one may be far from its file, as one that carries a payload, while the
-others keep theirs. The noise of each joint is what its residuals leave, and a row counts as much as its share of
-independent ones.
+others keep theirs. Numbers of other kinds that are alike, as the constant torques of all joints, have one width in
+common, found in the same way, but never more than is expected of them. The noise of each joint is what its residuals
+leave, and a row counts as much as its share of independent ones.
 """
 
 from collections.abc import Sequence
@@ -90,7 +91,8 @@ def weigh(
 ) -> Posterior:
     """Noise, strengths and θ in turn until they stay, from θ on; fewer iterations mean fewer turns too."""
     history: list[float] = []
-    trust, pace, before = options.strength, 1.0, 0.0
+    levels = np.array([options.strength, *prior.firmness])
+    pace, before = np.ones(len(levels)), np.zeros(len(levels))
     rounds = min(MOST_ROUNDS, -(-options.iterations // STEPS_BETWEEN))
     for k in range(rounds):
         weighted, variance = _weighted(equations, rows, theta, robust)
@@ -104,13 +106,19 @@ def weigh(
         tell(k + 1, rounds, value)
         if precision is None or value < FLOOR:
             break
-        found = _trust(prior, theta, precision, trust, options)
-        step = float(np.log(found / trust))
-        pace = min(1.5 * pace, FASTEST) if step * before > 0 else 1.0
-        if max(abs(step), abs(np.log(value / max(variance, FLOOR)))) < UNCHANGED:
+        covariance = _inverse(precision)
+        trusted = _trust(prior, theta, covariance, levels[0], options)
+        step = np.log(np.array([trusted, *_firmness(prior, theta, covariance, options)]) / levels)
+        pace = np.where(step * before > 0, np.minimum(1.5 * pace, FASTEST), 1.0)
+        if max(np.abs(step).max(), abs(np.log(value / max(variance, FLOOR)))) < UNCHANGED:
             break
-        trust = float(np.clip(trust * np.exp(np.clip(pace * step, -MOST_STEP, MOST_STEP)), *_bounds(options)))
-        before, prior = step, prior.with_strength(_strengths(prior, theta, precision, trust, options))
+        levels = levels * np.exp(np.clip(pace * step, -MOST_STEP, MOST_STEP))
+        levels[0], levels[1:] = (
+            np.clip(levels[0], *_bounds(options)),
+            np.clip(levels[1:], *_bounds_of_firmness(options)),
+        )
+        strengths = _strengths(prior, theta, covariance, levels[0], options)
+        before, prior = step, prior.with_strength(strengths, levels[1:].tolist())
     weighted, variance = _weighted(equations, rows, theta, robust)
     whole = equations.problem(weighted)
     run = minimise(prior.added(whole, variance), theta[None], options.iterations, warm=True)
@@ -132,14 +140,19 @@ def _precision(
 
 
 def _bounds(options: SolveOptions) -> tuple[float, float]:
+    """Of the trust in files."""
     return LEAST_STRENGTH, options.most_strength
 
 
+def _bounds_of_firmness(options: SolveOptions) -> tuple[float, float]:
+    """No number is expected within less of its start than the numbers of bodies."""
+    return 1.0, options.most_strength * options.weak_width**2
+
+
 def _decided(
-    prior: Prior, theta: Float[np.ndarray, " p"], precision: Float[np.ndarray, "p p"]
+    prior: Prior, theta: Float[np.ndarray, " p"], covariance: Float[np.ndarray, "p p"]
 ) -> tuple[Float[np.ndarray, " link"], Float[np.ndarray, " link"]]:
     """Of each link's ten numbers how many the data decide, and how far it is from its file."""
-    covariance = _inverse(precision)
     z, slopes = prior.bodies(theta[None])
     spread = [
         np.sum(METRIC * np.einsum("ki,ij,kj->k", slope, covariance[np.ix_(body, body)], slope))
@@ -148,22 +161,35 @@ def _decided(
     return np.clip(10 - prior.strength * np.array(spread), 0.0, 10.0), np.sum(METRIC * z[0] ** 2, axis=1)
 
 
-def _trust(prior: Prior, theta: np.ndarray, precision: np.ndarray, trust: float, options: SolveOptions) -> float:
+def _trust(prior: Prior, theta: np.ndarray, covariance: np.ndarray, trust: float, options: SolveOptions) -> float:
     """λ̄ by one step of MacKay's fixed point."""
     if not len(prior.body):
         return trust
-    decided, away = _decided(prior, theta, precision)
+    decided, away = _decided(prior, theta, covariance)
     weight = _weights(decided, away, trust, options)
     return float(np.clip(decided.sum() / max(float(weight @ away), 1e-300), *_bounds(options)))
 
 
+def _firmness(prior: Prior, theta: np.ndarray, covariance: np.ndarray, options: SolveOptions) -> list[float]:
+    """Of all that is alike, by one step of the same."""
+    (away,), (slope,) = prior.away(theta[None])
+    held, spread = prior.firm * away**2, prior.firm * slope**2 * np.diagonal(covariance)
+    found = []
+    for where, by in zip(prior.alike, prior.firmness, strict=True):
+        decided = np.sum(np.clip(1 - spread[where], 0.0, 1.0))
+        found.append(
+            float(np.clip(by * decided / max(float(held[where].sum()), 1e-300), *_bounds_of_firmness(options)))
+        )
+    return found
+
+
 def _strengths(
-    prior: Prior, theta: np.ndarray, precision: np.ndarray, trust: float, options: SolveOptions
+    prior: Prior, theta: np.ndarray, covariance: np.ndarray, trust: float, options: SolveOptions
 ) -> Float[np.ndarray, " link"]:
     """λ of each link under the trust in all files."""
     if not len(prior.body):
         return prior.strength
-    decided, away = _decided(prior, theta, precision)
+    decided, away = _decided(prior, theta, covariance)
     return np.clip(trust * _weights(decided, away, trust, options), *_bounds(options))
 
 
