@@ -136,7 +136,7 @@ def predicted(fit: dn.Fit, recording: Recording, arm: Arm) -> np.ndarray:
     q, qd, qdd = (np.asarray(rows) for rows in (data.q, data.qd, data.qdd))
     least, way = SEEN_REVERSAL * white_noise(np.asarray(recording.q) @ turns.T), None
     if fit.config["slip"]:
-        slip = Slip(np.array(fit.config["slip"]), fit.config["hold"])
+        slip = Slip(np.array(fit.config["slip"]), np.array(fit.config["hold"]))
         way = ways(q @ turns.T, qd @ turns.T, recording.dt, slip, least)
     taken = np.asarray(batched(inverse, fit.model, q=q, qd=qd, qdd=qdd))
     others = torques(fit.model, q, qd, qdd, 0 * q, way).left - taken

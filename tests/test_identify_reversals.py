@@ -51,6 +51,16 @@ def test_a_torque_is_left_out_near_its_own_joints_reversals_only():
     assert np.any(track.clear[:, 0] & ~track.clear[:, 1]) and np.any(track.clear[:, 1] & ~track.clear[:, 0])
 
 
+def test_rows_before_a_joint_first_slips_are_left_out():
+    parts = recorded(0.2, 0.7)
+    way = np.sign(parts.fitted[0].qd)
+    way[:300, 0] = np.linspace(0, 0.5, 300)  # it gives, and does not slip yet
+    slid = replace(parts, fitted=(replace(parts.fitted[0], way=way),))
+    (before,), (after,) = marked(parts, "torque").fitted, marked(slid, "torque").fitted
+    assert before.clear[:300, 0].any() and not after.clear[:300, 0].any()
+    np.testing.assert_array_equal(before.clear[:, 1], after.clear[:, 1])
+
+
 def test_rows_that_no_filter_reaches_are_twice_as_far_from_reversals():
     (track,) = marked(recorded(0.2, 0.7), "torque").fitted
     assert track.far is not None and track.clear is not None and track.terms is not None

@@ -149,7 +149,12 @@ class Estimator:
             return parts
         names = ("train", "validation", "fitted", "test")
         motion = {name: with_ways(getattr(parts, name), before.actuator, slip) for name in names}
-        return replace(parts, **motion, slip=tuple(slip.lengths.tolist()), hold=slip.hold)
+        return replace(
+            parts,
+            **motion,
+            slip=tuple(slip.lengths.tolist()),
+            hold=tuple(np.broadcast_to(slip.hold, len(slip.lengths)).tolist()),
+        )
 
     def _prior(self, free: Unknowns, parts: Split) -> Prior | None:
         """The robot file, where it may be known; a network has none."""

@@ -85,7 +85,7 @@ class Request:
             "actuator": self.actuator if isinstance(self.actuator, str) else type(self.actuator).__name__,
             **{name: getattr(self, name) for name in asked},
             "slip": parts.slip and list(parts.slip),
-            "hold": parts.hold,
+            "hold": parts.hold and list(parts.hold),
             "samples": sum(map(len, (*parts.fitted, *parts.test))),
             "recordings": list(dict.fromkeys(track.name for track in (*parts.fitted, *parts.test))),
         }

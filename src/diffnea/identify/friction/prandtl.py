@@ -25,10 +25,11 @@ RESTING_SHARE, LASTING = 0.005, 0.05  # s
 
 @dataclass(frozen=True)
 class Slip:
-    """How far each coordinate gives before it slips, in rad or m; the share of friction that a long rest leaves."""
+    """How far each coordinate gives before it slips, in rad or m; the share of its friction that a long rest leaves,
+    one for all or one each."""
 
     lengths: Float[np.ndarray, " m"]
-    hold: float = 1.0
+    hold: float | Float[np.ndarray, " m"] = 1.0
 
 
 def coordinates(actuator: AbstractActuator) -> Float[np.ndarray, "m n"]:

@@ -2,7 +2,7 @@
 
 Torques are linear in inertias, rotors and the size of friction, whatever the robot. So each length of a few is tried
 for each joint and each coupled motor, with all other numbers free, and the one that explains the torques best is kept;
-and then a few shares of friction at rest.
+and then a few shares of friction at rest, first for all alike and then for each.
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ from diffnea.identify.friction.prandtl import Slip, coordinates, known
 from diffnea.identify.options import SolveOptions
 from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.identify.problem.measurements.equations import equations
+from diffnea.identify.problem.measurements.reversals import before_slipping
 from diffnea.identify.problem.measurements.rows import Batch, Rows, through
 from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import Model
@@ -37,30 +38,45 @@ SAMPLED, A_PIECE = 16, 4096
 def slipping(
     model: Model, tracks: Sequence[Track], weight: Float[np.ndarray, " n"], options: SolveOptions
 ) -> Slip | None:
-    """Lengths for each joint, then for each motor of the actuator's that turns with several; one share for all.
+    """Lengths and shares for each joint, then for each motor of the actuator's that turns with several.
 
     None where the signs of velocities explain the torques better than any spring.
     """
     rows = coordinates(model.actuator)
     scale = np.where((np.abs(rows) @ model.robot.turning) > 0, 1.0, SLIDING)
     candidates = [Slip(length * scale, HOLDS[0]) for length in LENGTHS]
-    columns, choice = _Columns.of(model, tracks, weight, candidates), [0] * len(rows)
-    for _ in range(SLIP_ROUNDS):
-        for k in range(len(rows)):
-            left = [columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(len(LENGTHS))]
-            choice[k] = _best(left, options.slips_clearly)
-    lengths = np.array([LENGTHS[each] for each in choice]) * scale
-    shares = [Slip(lengths, hold) for hold in HOLDS]
-    columns = _Columns.of(model, tracks, weight, shares)
-    best = shares[_best([columns.left([k] * len(rows)) for k in range(len(HOLDS))], options.slips_clearly)]
+    tracks = [_slipped(track, model) for track in known(tracks, model.actuator, candidates[0])]
+    columns, clearly = _Columns.of(model, tracks, weight, candidates), options.slips_clearly
+    lengths = np.array(LENGTHS)[_each(columns, len(LENGTHS), 0, clearly)] * scale
+    columns = _Columns.of(model, tracks, weight, [Slip(lengths, hold) for hold in HOLDS])
+    common = _best([columns.left([k] * len(rows)) for k in range(len(HOLDS))], 0, clearly)
+    best = Slip(lengths, np.array(HOLDS)[_each(columns, len(HOLDS), common, clearly)])
     columns = _Columns.of(model, tracks, weight, (best, None))
     return best if columns.left([0] * len(rows)) <= columns.left([1] * len(rows)) else None
 
 
-def _best(errors: Sequence[float], clearly: float) -> int:
-    """The lowest, or the first unless that is clearly higher."""
+def _slipped(track: Track, model: Model) -> Track:
+    """Rows count where a joint has slipped before: ahead of that nothing tells how it is held."""
+    if track.way is None:
+        return track
+    n = model.num_joints
+    return replace(track, clear=~before_slipping(track.way[:, :n]), crowded=np.zeros(n, bool))
+
+
+def _each(columns: "_Columns", count: int, usual: int, clearly: float) -> list[int]:
+    """Which of so many ways to slip each coordinate takes; the usual one where the data do not tell."""
+    choice = [usual] * columns.coordinates
+    for _ in range(SLIP_ROUNDS):
+        for k in range(len(choice)):
+            errors = [columns.left([*choice[:k], other, *choice[k + 1 :]]) for other in range(count)]
+            choice[k] = _best(errors, usual, clearly)
+    return choice
+
+
+def _best(errors: Sequence[float], usual: int, clearly: float) -> int:
+    """The lowest, or the usual one unless that is clearly higher."""
     best = int(np.argmin(errors))
-    return best if errors[best] < (1 - clearly) * errors[0] else 0
+    return best if errors[best] < (1 - clearly) * errors[usual] else usual
 
 
 @dataclass(frozen=True)

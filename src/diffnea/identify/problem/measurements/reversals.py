@@ -1,8 +1,9 @@
 """Rows near reversals, stops and joint limits: there no equation of motion is known, and a fit leaves them out.
 
 Where a joint turns back, dry friction jumps within the window over which positions were smoothed, and a joint that
-sticks has no friction of a known size. At a joint limit the stop pushes with a force that no model here has. Friction
-and stop of joint j enter the torque of joint j only; accelerations mix all joints.
+sticks has no friction of a known size; before it first slips, nothing tells which way it is held. At a joint limit the
+stop pushes with a force that no model here has. Friction and stop of joint j enter the torque of joint j only;
+accelerations mix all joints.
 """
 
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from diffnea.robot import Robot
 # What the comparison filter sees to either side, in periods of its corner: LENGTH of `rows.py` by 4π, side lobes
 # included.
 FILTER_REACH = 1.0
+# A joint has slipped once its friction is this share of what it is in motion: springs come to their ends slowly.
+_SLIPPED = 0.99
 
 
 @dataclass(frozen=True)
@@ -110,10 +113,18 @@ def _reversals(track: Track, turns: Float[np.ndarray, "m n"], options: ProblemOp
     change = np.zeros(velocity.shape, bool)
     change[1:] = np.sign(velocity[1:]) != np.sign(velocity[:-1])
     change[:-1] |= change[1:]
+    if track.way is not None:
+        change |= before_slipping(track.way[:, : track.q.shape[1]]) @ (turns != 0).T
     noise = position_noise(track, turns)
     # White noise of positions, low-passed at f and differentiated: σ² ∫ (2π ν)² 2 dt dν up to f.
     error = noise * 2 * np.pi * np.sqrt(2 * dt * little.wide**3 / 3)
     return change | (np.abs(velocity) < options.known_sign * error)
+
+
+def before_slipping(way: Float[np.ndarray, "time n"]) -> Bool[np.ndarray, "time n"]:
+    """From the start of a recording until a joint first slips; of one that never does nothing."""
+    slipped = np.abs(way) >= _SLIPPED
+    return ~np.logical_or.accumulate(slipped, axis=0) & slipped.any(axis=0)
 
 
 def _at_limit(q: Float[np.ndarray, "time n"], robot: Robot) -> Bool[np.ndarray, "time n"]:

@@ -105,7 +105,7 @@ class Split:
     notes: tuple[Note, ...]
     kept_back: str  # in words
     slip: tuple[float, ...] | None = None  # how far joints and coupled motors give before they slip, where that counts
-    hold: float | None = None  # the share of friction that a long rest leaves
+    hold: tuple[float, ...] | None = None  # the share of their friction that a long rest leaves
     said: tuple[Note, ...] = ()  # on rows that are left out
     sampled: tuple[Note, ...] = ()  # on which samples of too many are here; among the notes, too
 
