@@ -11,13 +11,17 @@ from scipy.optimize import lsq_linear
 import diffnea as dn
 from diffnea.actuators import for_robot
 from diffnea.cli.inputs import read_robot
+from diffnea.identify.friction.before_choice import with_ways
+from diffnea.identify.friction.prandtl import Slip, ways
 from diffnea.identify.options import Options
 from diffnea.identify.problem.measurements.equations import equations
 from diffnea.identify.problem.measurements.tracks import at_instants, split
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.identify.problem.unknowns import unknowns
+from diffnea.identify.solve.regression.blocks import Regression
 from diffnea.identify.solve.regression.bounded import bounded_minimum
 from diffnea.identify.solve.regression.choice import choose
+from diffnea.identify.solve.regression.part_search import _Greedy, best_of_several
 
 DT, SECONDS, NOISE = 0.01, 20.0, 5e-3
 
@@ -162,6 +166,53 @@ def test_usual_parts_are_learned_where_much_is_not_explained(robot, unknown, tak
         parts = split(data, data[:1], robot.joint_names, robot.num_joints, 0)
         found = choose(robot, parts, "auto", "torque", None, "auto", Options())
     assert any(note.code == "chosen-usual" for note in found.notes) == taken, [str(note) for note in found.notes]
+
+
+class Blocks(Regression):
+    """What is left of eight folds: each part that is asked for takes something away."""
+
+    names = ()
+
+    def __init__(self, taken):
+        self.taken = taken
+
+    def left_out(self, names, in_one_piece=False):
+        return 100.0 * np.exp(-sum((self.taken[name] for name in names), np.zeros(8)))
+
+
+def test_the_best_of_many_couplings_must_be_surer_than_a_part_by_itself():
+    """Half as much again as a standard error is no chance of one part, and is of the best of ten."""
+    spread = np.linspace(-1, 1, 8)
+    unsure = 0.1 * (1.5 * np.std(spread, ddof=1) / np.sqrt(8) + spread)
+    couplings = [f"coupling {k}" for k in range(10)]
+    weighed = Blocks({"viscous": np.full(8, 0.5), "constant": unsure, **dict.fromkeys(couplings, 0 * unsure)})
+    weighed.taken[couplings[3]] = unsure
+    taken = [name for name, _ in _Greedy(weighed, ["viscous", "constant", *couplings]).run()]
+    assert taken == ["viscous", "constant"]
+    weighed.taken[couplings[3]] = 0.1 + 0.1 * spread
+    assert couplings[3] in [name for name, _ in _Greedy(weighed, ["viscous", *couplings]).run()]
+    assert best_of_several(1) == pytest.approx(1.0) and best_of_several(10) > 2.5
+
+
+def test_friction_points_where_joints_came_from_when_parts_are_chosen(robot):
+    """Springs made the torques; at rest a velocity is noise. Motors that may turn with both joints have ways too."""
+    time = np.arange(0, SECONDS, DT)
+    clock = np.minimum(time, SECONDS / 2)  # then it rests
+    q = np.column_stack([np.sin(0.9 * clock), np.cos(0.7 * clock)])
+    q = q + 1e-6 * np.random.default_rng(0).standard_normal(q.shape)
+    with jax.enable_x64(True), np.errstate(all="ignore"):
+        model = dn.Model(robot, bigger(for_robot("coulomb", robot)))
+        qd, qdd = np.gradient(q, DT, axis=0), 0 * q
+        way = ways(q, qd, DT, Slip(np.full(2, 3e-4)), 4e-6)
+        u = torques(model, q, qd, qdd, 0 * q, way).left
+        data = [dn.Recording(time=time, q=q, u=u, joint_names=robot.joint_names)]
+        passive = [data[0].replace(u=u * np.array([1.0, 0.0]))]
+        several, alone = (split(each, each, robot.joint_names, 2, 0) for each in (data, passive))
+        (found,) = with_ways(robot, several, Options().solve).fitted
+        assert with_ways(robot, alone, Options().solve) is alone
+    assert found.way.shape == (len(found), 2 + 2)
+    rest = slice(-300, -100)
+    assert np.ptp(found.way[rest, :2], axis=0).max() < 1e-6 and np.abs(found.way[rest, :2]).min() > 0
 
 
 def test_bounded_least_squares_agree_with_scipy():

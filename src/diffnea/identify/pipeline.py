@@ -11,6 +11,7 @@ from diffnea import parameters
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.determine.findings import knowledge
 from diffnea.identify.estimation import Estimator, Outcome
+from diffnea.identify.friction.before_choice import with_ways
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.mistakes.hints import hints
@@ -69,7 +70,8 @@ class Plan:
             return self
         with stage("choosing friction and drives"):
             ways = asked.actuator, asked.loss, asked.learn, asked.method
-            found = choose(asked.given, parts, *ways, asked.options, not self.guessed, asked.measured)
+            pointed = with_ways(asked.given, parts, asked.options.solve) if asked.actuator == "auto" else parts
+            found = choose(asked.given, pointed, *ways, asked.options, not self.guessed, asked.measured)
         known = {**found.known, **asked.known}
         request = replace(asked, actuator=found.actuator, loss=found.loss, learn=found.learn, known=known)
         return replace(self, request=request, choice=found)

@@ -49,8 +49,9 @@ def choose(
 ) -> Choice:
     """Of what is "auto" the best by the data that are fitted; what is not stays.
 
-    `scaled` says whether the robot's masses are known at all, so that the unit of commands can be told; `instants`
-    whether inputs are known to be measured.
+    Where tracks say which way friction points, it is that of joints and then of all that may be coupled. `scaled` says
+    whether the robot's masses are known at all, so that the unit of commands can be told; `instants` whether inputs are
+    known to be measured.
     """
     named = None if learn is None else tuple(learn)
     if actuator != "auto":

@@ -188,7 +188,7 @@ def _of_samples(
         "constant": own(np.ones_like(q)),
         "offset": np.concatenate(waves, axis=2),
         "calibration": _zeros(robot, q, qd, qdd),
-        **{_name(row): _shared(np.array(row, float), qd, qdd) for row in couplings(robot)},
+        **{_name(row): _shared(np.array(row, float), qd, qdd, way) for row, way in _coupled(robot, batch)},
     }
 
 
@@ -204,6 +204,14 @@ def couplings(robot: Robot) -> list[tuple[float, ...]]:
     return found
 
 
+def _coupled(robot: Robot, batch: Batch) -> list[tuple[tuple[float, ...], np.ndarray]]:
+    """With the way in which the dry friction of each is overcome, which stands behind those of the joints."""
+    rows, n = couplings(robot), robot.num_joints
+    if batch.way is None:
+        return [(row, np.sign(np.asarray(batch.qd) @ np.array(row))) for row in rows]
+    return list(zip(rows, np.asarray(batch.way)[:, n:].T, strict=True))
+
+
 def _name(row: tuple[float, ...]) -> str:
     return f"coupling {','.join(f'{each:g}' for each in row)}"
 
@@ -214,11 +222,14 @@ def coupled_row(name: str) -> tuple[float, ...]:
 
 
 def _shared(
-    row: Float[np.ndarray, " n"], qd: Float[np.ndarray, "sample n"], qdd: Float[np.ndarray, "sample n"]
+    row: Float[np.ndarray, " n"],
+    qd: Float[np.ndarray, "sample n"],
+    qdd: Float[np.ndarray, "sample n"],
+    way: Float[np.ndarray, " sample"],
 ) -> Float[np.ndarray, "sample n 4"]:
     """Dry, root and viscous friction and the rotor of what turns with several joints."""
     speed = qd @ row
-    signals = np.stack([np.sign(speed), np.sign(speed) * np.sqrt(np.abs(speed)), speed, qdd @ row], axis=1)
+    signals = np.stack([way, way * np.sqrt(np.abs(speed)), speed, qdd @ row], axis=1)
     return signals[:, None, :] * row[:, None]
 
 

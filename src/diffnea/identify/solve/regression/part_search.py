@@ -1,9 +1,10 @@
 """Which parts a model needs, by regressions of torques: hypotheses are weighed on blocks that were left out.
 
 A part, a few columns of the regression, is taken where blocks in time that were left out are predicted better with it:
-the logarithm of their probability, in units of the noise, rises by more than one standard error over the folds. The
-best part goes first, until none is worth it; then those go again that others have made superfluous. A gain and a delay,
-one number a joint and one in all, are weighed by Schwarz's approximation of the evidence.
+the logarithm of their error falls by more than one standard error over the folds. Of several parts alike, as the
+couplings, the best must do so by as much more as makes it no likelier to be chance. What makes them the most probable
+goes first, until none is worth it; then those go again that others have made superfluous. A gain and a delay, one
+number a joint and one in all, are weighed by Schwarz's approximation of the evidence.
 
 Equations of passive joints have nothing on their other side: they are met best by bodies that vanish. So they count
 only where no joint is driven at all, and then with weights of the file's size on average.
@@ -14,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import stdtr, stdtrit
 
-from diffnea.identify.solve.regression.blocks import Regression
+from diffnea.identify.solve.regression.blocks import FOLDS, Regression
 from diffnea.identify.solve.regression.columns import Columns, coupled_row
 
 # Columns of a motion that takes such torques.
@@ -34,6 +36,8 @@ MOST_DELAY = 8  # samples
 _TURNS = 2
 # A logarithm of evidence below this is not worth mentioning (Jeffreys).
 _MENTIONED = 0.5 * np.log(10)
+# Of a fold without rows nothing is left, with any part.
+_EMPTY_FOLD = 1e-9
 
 
 @dataclass(frozen=True)
@@ -148,6 +152,13 @@ def named(weighed: Regression, names: Sequence[str]) -> list[str]:
     return min(several, key=weighed.left)
 
 
+def best_of_several(count: int) -> float:
+    """In standard errors over the folds, what the best of so many rises by as seldom by chance as a single one by one
+    (Bonferroni, Student's distribution)."""
+    freedom = FOLDS - 1
+    return -float(stdtrit(freedom, stdtr(freedom, -1.0) / max(count, 1)))
+
+
 @dataclass(frozen=True)
 class _Greedy:
     """The best part first, while it raises the evidence; then back."""
@@ -180,8 +191,9 @@ class _Greedy:
         found = list(have)
         for name in self._next(have)[0]:
             if name in USUAL:
-                gain, error = self._difference(found, name)
-                found += [name] if gain > -error else []
+                before, after = self._left_out(found, name)
+                gain = (before - after) / 2
+                found += [name] if gain.sum() > -np.std(gain, ddof=1) * np.sqrt(len(gain)) else []
         return tuple(found[len(have) :])
 
     def _best(self, names: Sequence[str], more: Sequence[str]) -> tuple[float, str]:
@@ -198,15 +210,17 @@ class _Greedy:
     def _gain(self, names: Sequence[str], name: str) -> float:
         """By how much blocks that are left out are predicted better, a logarithm; 0 where that may be chance.
 
-        It is chance within one standard error over the folds, or below what is worth mentioning. What depends on
-        positions must hold where joints have not been.
+        It is chance where the logarithm of their errors falls by less than one standard error over the folds, or where
+        it is not worth mentioning. What depends on positions must hold where joints have not been.
         """
-        gain, error = self._difference(names, name)
-        return gain if gain > max(error, _MENTIONED) else 0.0
+        before, after = self._left_out(names, name)
+        gain, fall = float((before - after).sum()) / 2, np.log(before / after)
+        alike = [each for each in self.candidates if each.split()[0] == name.split()[0]]
+        sure = fall.mean() > best_of_several(len(alike)) * np.std(fall, ddof=1) / np.sqrt(len(fall))
+        return gain if sure and gain > _MENTIONED else 0.0
 
-    def _difference(self, names: Sequence[str], name: str) -> tuple[float, float]:
-        """The rise of that logarithm with one more part, and its standard error."""
+    def _left_out(self, names: Sequence[str], name: str) -> tuple[np.ndarray, np.ndarray]:
+        """What is left of each fold without and with one more part."""
         both = (named(self.weighed, each) for each in (names, [*names, name]))
-        before, after = (self.weighed.left_out(each, name in _BY_POSITION) for each in both)
-        folds = 0.5 * (before - after)
-        return float(folds.sum()), float(np.std(folds, ddof=1) * np.sqrt(len(folds)))
+        before, after = (self.weighed.left_out(each, name in _BY_POSITION) + _EMPTY_FOLD for each in both)
+        return before, after
