@@ -38,3 +38,18 @@ def test_ripple_needs_to_know_how_often_motors_turn():
     assert {part.rows for part in both.parts if isinstance(part, actuators.Ripple)} == {
         ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 1.0, 1.0))
     }
+
+
+def test_waves_of_each_joint_are_its_own():
+    """One wave of the first joint, two of the second, none of the third."""
+    part = make("ripple", 3, reduction=[[30.6, 0.0], [32.0, 96.0], [0.0, 0.0]])
+    np.testing.assert_allclose(part.often, [[30.6, 0], [32, 96], [0, 0]])
+    np.testing.assert_array_equal(part.learned().cosine, part.often > 0)
+    filled = eqx.tree_at(lambda each: (each.cosine, each.sine), part, (jnp.ones((3, 2)), 2 * jnp.ones((3, 2))))
+    q = jnp.array([0.1, 0.2, 0.3])
+    angles = np.array([[30.6 * 0.1], [32 * 0.2]]), np.array([96 * 0.2])
+    wanted = [np.cos(a) + 2 * np.sin(a) for a in (angles[0][0], angles[0][1], angles[1])]
+    felt = filled(jnp.zeros(3), q, jnp.zeros(3))
+    assert relative(felt, jnp.array([wanted[0][0], wanted[1][0] + wanted[2][0], 0.0])) < LAW
+    with pytest.raises(ValueError, match="give a row of finite numbers a joint"):
+        make("ripple", 3, reduction=[[1.0, 2.0]])

@@ -65,7 +65,8 @@ class Sizes:
     coupled: Sequence[Sequence[float | int]] | None = (
         None  # how motors turn with the joints; None: one with the last two
     )
-    reduction: Numbers | None = None  # how often motors turn with their joints, for their ripple
+    # How often motors turn with their joints, for their ripple; a row a joint: how often each of its waves comes again.
+    reduction: Numbers | Sequence[Sequence[float | int]] | None = None
 
 
 @dataclass(frozen=True)

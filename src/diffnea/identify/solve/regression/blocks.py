@@ -187,6 +187,13 @@ class Regression:
         given = np.sqrt(np.mean(self.table.wanted[..., 0] ** 2, axis=0))
         return np.where(self.table.driven, given, self.table.size * self._scale) + 1e-300
 
+    def weights(self) -> Float[np.ndarray, "row n"]:
+        """One over the noise of each row, with the root of its correlation time; 0 where a row does not count."""
+        found = np.zeros(self.table.kept.shape)
+        for k, rows in enumerate(self._recordings):
+            found[rows] = self._weight[k]
+        return found * self.table.kept
+
     # How -------------------------------------------------------------------------------------------------------------
 
     def _weigh(self, wrong: Float[np.ndarray, "row n"], unknowns: int) -> Float[np.ndarray, " n"]:

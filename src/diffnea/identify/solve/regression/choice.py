@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 from jaxtyping import Float
 
-from diffnea.actuators import AbstractActuator, for_robot
+from diffnea.actuators import AbstractActuator, Ripple, for_robot
 from diffnea.files import Json
 from diffnea.identify.notes import Note, note
 from diffnea.identify.options import Options, SolveOptions
@@ -18,6 +18,7 @@ from diffnea.identify.problem.measurements.tracks import Split
 from diffnea.identify.solve.regression.columns import columns, coupled_row, of_reference
 from diffnea.identify.solve.regression.excitation import Excitation, reference_motion, whole_range
 from diffnea.identify.solve.regression.part_search import MOST_DELAY, PartsFound, search
+from diffnea.identify.solve.regression.ripple_search import Wave, as_reduction, ripple
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -70,8 +71,10 @@ def choose(
     q = np.concatenate([track.q for track in parts.fitted])
     reference = partial(_reference, robot, rows, q)
     found = search(table, scaled, parts.timed and not instants, reference if table.driven.any() else None)
+    waves = _waves(found, robot, rows, options.solve) if parts.timed and loss in ("auto", "torque") else ()
     chosen, notes = _loss(loss, parts, method, actuator, options.solve, found.left)
-    picked = _choice(found, robot, chosen, named, notes, options.solve)
+    waves = waves if chosen == "torque" else ()
+    picked = _choice(found, robot, chosen, named, notes, options.solve, waves)
     return replace(picked, excitation=_excitation(found, robot, q, table.driven), parts=found)
 
 
@@ -88,6 +91,16 @@ def _excitation(found: PartsFound, robot: Robot, q: np.ndarray, driven: np.ndarr
     lower, upper = whole_range(robot, q)
     moved = np.ptp(q, axis=0)
     return Excitation(found.error, found.accelerated, moved / np.maximum(upper - lower, 1e-300), driven & (moved > 0))
+
+
+def _waves(found: PartsFound, robot: Robot, rows: Sequence[Rows], options: SolveOptions) -> tuple[Wave, ...]:
+    """Ripple, where much of some joint's torques is left that nothing explains."""
+    if not found.driven or found.left <= options.well_explained or found.regression is None:
+        return ()
+    have = [*found.names, *found.usual]
+    none = Ripple.none(1.0, robot.num_joints)
+    motors = none.turning_with([coupled_row(each) for each in have if each.startswith("coupling")]).rows
+    return ripple(rows, found.regression, have, np.array(motors))
 
 
 def _loss(
@@ -125,6 +138,7 @@ def _choice(
     named: tuple[str, ...] | None,
     notes: tuple[Note, ...],
     options: SolveOptions,
+    waves: tuple[Wave, ...] = (),
 ) -> Choice:
     """In words of `fit`.
 
@@ -142,6 +156,9 @@ def _choice(
     parts = [each for each in names if each not in ("armature", "calibration")]
     coupled = [coupled_row(each) for each in parts if each.startswith("coupling")]
     known: Json = {"coupled": coupled} if coupled else {}
+    if waves:
+        parts.append("ripple")
+        known["reduction"] = as_reduction(waves, robot.num_joints)
     if found.gain is not None:
         parts.append("gain")
         if loss == "torque":  # torques alone leave the scale open: robots without mass would explain them best
@@ -151,6 +168,8 @@ def _choice(
     kept = ("inertia", "actuator", *more) if named is None else named
     said = [note("chosen-part", _spoken(part, robot), gain=more) for part, more in found.gains]
     said += [note("chosen-coupling")] if coupled else []
+    names_of = robot.joint_names
+    said += [note("chosen-ripple", names_of[each.joint], often=each.often, gain=each.gain) for each in waves]
     if found.gain is not None:
         middle = float(np.exp(np.mean(np.log(np.abs(found.gain[found.gain != 0])))))
         said.append(note("chosen-gain", factor=middle))
@@ -183,5 +202,6 @@ def _actuator(parts: Sequence[str], delay: float) -> str:
     else:
         names += [each for each in ("viscous", "coulomb") if each in parts]
     names += ["coupling"] if any(each.startswith("coupling") for each in parts) else []
+    names += ["ripple"] if "ripple" in parts else []
     names += ["delay"] if delay > 0 else []
     return "+".join(names) if names else "ideal"

@@ -4,7 +4,7 @@ Bodies near the file's, armatures, friction of several forms, constant and posit
 gain, zero positions. All pass the filter that the measured torques pass.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from diffnea.actuators import Offset, for_robot
 from diffnea.batches import inertial_parameters, inverse_dynamics, regressor
 from diffnea.identify.problem.besides_bodies import besides_bodies
-from diffnea.identify.problem.measurements.rows import Batch, Rows
+from diffnea.identify.problem.measurements.rows import Batch, LowPass, Rows
 from diffnea.robot import Robot
 
 # Files are off by about so much where a part is chosen: bodies may take up what that explains.
@@ -74,20 +74,17 @@ def columns(robot: Robot, several: Sequence[Rows], more: More | None = None) -> 
     speed = np.sqrt(np.mean(np.concatenate([rows.batch.qd for rows in several]) ** 2, axis=0)) + 1e-9
     rates = _rates(robot, np.concatenate([rows.batch.q for rows in several]))
     found, kept, segments, far = [], [], [], []
-    for k, rows in enumerate(several):
-        pieces = rows.pieces(PIECE)
-        length = len(pieces[0][0].weight) if rows.low_pass is None else len(pieces[0][1].weight)  # type: ignore[union-attr]
-        for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int)).tolist():
-            batch, low_pass = pieces[i]
-            weight = batch.weight if low_pass is None else low_pass.weight
-            parts = _of_samples(robot, batch, basis, speed, rates)
-            if more is not None:
-                parts |= more(robot, _piece(rows, batch, i * length))
-            found.append(parts if low_pass is None else {n: _through(low_pass.taps, p) for n, p in parts.items()})
-            kept.append(np.asarray(weight) > 0)
-            place = np.minimum(i * length + np.arange(len(weight)), len(rows.segment) - 1)
-            segments.append(1000 * k + rows.segment[place])
-            far.append(np.ones(np.shape(weight), bool) if rows.far is None else rows.far[place])
+    for k, i, batch, low_pass in _pieces(several):
+        rows, weight = several[k], np.asarray(batch.weight if low_pass is None else low_pass.weight)
+        first = i * len(weight)
+        parts = _of_samples(robot, batch, basis, speed, rates)
+        if more is not None:
+            parts |= more(robot, _piece(rows, batch, first))
+        found.append(parts if low_pass is None else {n: _through(low_pass.taps, p) for n, p in parts.items()})
+        kept.append(weight > 0)
+        place = np.minimum(first + np.arange(len(weight)), len(rows.segment) - 1)
+        segments.append(1000 * k + rows.segment[place])
+        far.append(np.ones(weight.shape, bool) if rows.far is None else rows.far[place])
     names = list(found[0])
     whole = {name: np.concatenate([each[name] for each in found]) for name in names}
     wanted = whole.pop("")
@@ -101,6 +98,33 @@ def columns(robot: Robot, several: Sequence[Rows], more: More | None = None) -> 
         root=_roots(robot),
         far=np.concatenate(far),
     )
+
+
+def _pieces(several: Sequence[Rows]) -> Iterator[tuple[int, int, Batch, LowPass | None]]:
+    """An even choice of pieces of long logs: of which rows, the how-manieth, and what it holds."""
+    for k, rows in enumerate(several):
+        pieces = rows.pieces(PIECE)
+        for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int)).tolist():
+            yield k, i, *pieces[i]
+
+
+def of_signals(several: Sequence[Rows], signals: Callable[[Batch], np.ndarray]) -> Float[np.ndarray, "row n k"]:
+    """Other columns of the same rows, from what they are before the filter, (sample, n, k)."""
+    parts = [(signals(batch), low_pass) for _, _, batch, low_pass in _pieces(several)]
+    return np.concatenate([each if low_pass is None else _through(low_pass.taps, each) for each, low_pass in parts])
+
+
+def at_centre(several: Sequence[Rows], name: str) -> Float[np.ndarray, "row n"]:
+    """Positions, or velocities, in the middle of each row's filter."""
+
+    def middle(batch: Batch, low_pass: LowPass | None) -> np.ndarray:
+        values = np.asarray(getattr(batch, name))
+        if low_pass is None:
+            return values
+        blocks, size = low_pass.taps.shape
+        return values[np.arange(len(low_pass.weight)) * size + (blocks * size - 1) // 2]
+
+    return np.concatenate([middle(batch, low_pass) for _, _, batch, low_pass in _pieces(several)])
 
 
 def of_reference(robot: Robot, several: Sequence[Rows], batch: Batch) -> dict[str, Float[np.ndarray, "state n k"]]:

@@ -53,6 +53,7 @@ class PartsFound:
     lasting: float  # the same of what lasts over several rows, as noise does not
     driven: bool  # whether every joint is
     usual: tuple[str, ...] = ()  # parts that few machines lack, not taken, which would do no harm
+    regression: Regression | None = None  # with their columns, for what is looked for after them
     error: Float[np.ndarray, " n"] | None = None  # of torques of the reference motion, as a share of their size
     accelerated: Float[np.ndarray, " n"] | None = None  # share of the recorded torques that accelerations take
 
@@ -86,7 +87,8 @@ def search(table: Columns, scaled: bool, timed: bool, reference: Reference | Non
     usual = _Greedy(weighed, candidates).harmless(have) if every else ()
     error = None if reference is None else _foretold(weighed, [*have, *usual], reference)
     taken = table.moving / (weighed.size() / weighed.scale)
-    return PartsFound(tuple(have), tuple(brought), delay, sooner, gain, worst, lasting, every, usual, error, taken)
+    shared = worst, lasting, every, usual, weighed
+    return PartsFound(tuple(have), tuple(brought), delay, sooner, gain, *shared, error, taken)
 
 
 def _foretold(weighed: Regression, have: Sequence[str], reference: Reference) -> Float[np.ndarray, " n"]:
@@ -159,6 +161,13 @@ def best_of_several(count: int) -> float:
     return -float(stdtrit(freedom, stdtr(freedom, -1.0) / max(count, 1)))
 
 
+def sure_gain(before: Float[np.ndarray, " fold"], after: Float[np.ndarray, " fold"], alike: int = 1) -> float:
+    """By how much folds that are left out become more probable, a logarithm; 0 where that may be chance."""
+    gain, fall = float((before - after).sum()) / 2, np.log((before + _EMPTY_FOLD) / (after + _EMPTY_FOLD))
+    sure = fall.mean() > best_of_several(alike) * np.std(fall, ddof=1) / np.sqrt(len(fall))
+    return gain if sure and gain > _MENTIONED else 0.0
+
+
 @dataclass(frozen=True)
 class _Greedy:
     """The best part first, while it raises the evidence; then back."""
@@ -213,14 +222,11 @@ class _Greedy:
         It is chance where the logarithm of their errors falls by less than one standard error over the folds, or where
         it is not worth mentioning. What depends on positions must hold where joints have not been.
         """
-        before, after = self._left_out(names, name)
-        gain, fall = float((before - after).sum()) / 2, np.log(before / after)
         alike = [each for each in self.candidates if each.split()[0] == name.split()[0]]
-        sure = fall.mean() > best_of_several(len(alike)) * np.std(fall, ddof=1) / np.sqrt(len(fall))
-        return gain if sure and gain > _MENTIONED else 0.0
+        return sure_gain(*self._left_out(names, name), len(alike))
 
     def _left_out(self, names: Sequence[str], name: str) -> tuple[np.ndarray, np.ndarray]:
         """What is left of each fold without and with one more part."""
         both = (named(self.weighed, each) for each in (names, [*names, name]))
-        before, after = (self.weighed.left_out(each, name in _BY_POSITION) + _EMPTY_FOLD for each in both)
+        before, after = (self.weighed.left_out(each, name in _BY_POSITION) for each in both)
         return before, after
