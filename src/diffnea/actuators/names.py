@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -250,7 +251,7 @@ def make(
     driven: Truths = None,
     speed: Numbers = USUAL_SPEED,
     effort: Numbers = 1.0,
-    **sizes,
+    **sizes: Any,
 ) -> AbstractActuator:
     """An actuator by name.
 
@@ -297,7 +298,7 @@ def for_robot(
     *,
     key: PRNGKeyArray | None = None,
     driven: Truths = None,
-    **sizes,
+    **sizes: Any,
 ) -> AbstractActuator:
     """An actuator by name that starts at the robot's own damping, friction and gear.
 
