@@ -14,7 +14,7 @@ from diffnea.identify.options import Options
 from diffnea.identify.problem.measurements.equations import equations
 from diffnea.identify.problem.measurements.reversals import without_reversals
 from diffnea.identify.problem.measurements.rows import Rows
-from diffnea.identify.problem.measurements.tracks import Split, at_instants
+from diffnea.identify.problem.measurements.tracks import Split, Track, at_instants
 from diffnea.identify.solve.regression.blocks import FOLDS, Regression
 from diffnea.identify.solve.regression.columns import Columns, columns
 from diffnea.identify.solve.regression.part_search import MOST_DELAY, USUAL, PartsFound, named, search
@@ -142,7 +142,8 @@ def _searched(
 ) -> tuple[Split, PartsFound, tuple[Rows, ...]]:
     """Rows clear of reversals, with inputs as they act, and the parts that they need where none were chosen yet."""
     rubbing = Model(robot, for_robot("stribeck", robot))
-    clear = without_reversals(parts, rubbing, "torque", 20 * robot.num_joints, options.problem)
+    fitted = tuple(_of_joints(track) for track in parts.fitted)
+    clear = without_reversals(replace(parts, fitted=fitted), rubbing, "torque", 20 * robot.num_joints, options.problem)
     rows = equations(clear.fitted, MOST_DELAY if parts.timed else 0, np.ones(robot.num_joints))
     if found is not None:
         return clear, found, rows
@@ -151,6 +152,11 @@ def _searched(
         return clear, found, rows
     clear = at_instants(clear)
     return clear, found, equations(clear.fitted, MOST_DELAY, np.ones(robot.num_joints))
+
+
+def _of_joints(track: Track) -> Track:
+    """Without the ways of motors that the fitted model couples: others are compared here."""
+    return track if track.way is None else replace(track, way=track.way[:, : track.q.shape[1]])
 
 
 def _driven(rows: Sequence[Rows]) -> Bool[np.ndarray, " n"]:

@@ -229,9 +229,9 @@ def couplings(robot: Robot) -> list[tuple[float, ...]]:
 
 
 def _coupled(robot: Robot, batch: Batch) -> list[tuple[tuple[float, ...], np.ndarray]]:
-    """With the way in which the dry friction of each is overcome, which stands behind those of the joints."""
+    """With the way in which the dry friction of each is overcome: behind those of the joints, or as it turns."""
     rows, n = couplings(robot), robot.num_joints
-    if batch.way is None:
+    if batch.way is None or np.shape(batch.way)[1] == n:
         return [(row, np.sign(np.asarray(batch.qd) @ np.array(row))) for row in rows]
     return list(zip(rows, np.asarray(batch.way)[:, n:].T, strict=True))
 
