@@ -89,6 +89,16 @@ def test_a_joint_that_bends_is_told_with_its_spring(arm):
     assert found.values["spring"] == pytest.approx(SPRING, rel=0.3)
 
 
+def test_motors_that_turn_with_two_joints_have_ways_of_their_own(arm):
+    """The fitted model needs them, and the file's regression compares other motors."""
+    coupling = dn.actuators.Coupling.of(0.5, 0.1, [(0.0, 1.0, 1.0)])
+    model = dn.Model(arm, dn.actuators.combine(for_robot("ideal", arm), coupling))
+    parts = split(rigid(heavier(arm)), None, arm.joint_names, arm.num_joints, 0)
+    turns = np.concatenate([np.eye(arm.num_joints), [(0.0, 1.0, 1.0)]])
+    fitted = tuple(replace(track, way=np.sign(track.qd @ turns.T)) for track in parts.fitted)
+    assert rivals(arm, model, replace(parts, fitted=fitted)) == ()
+
+
 def test_a_stiff_joint_is_not_said_to_bend(arm):
     assert told(arm, bent(heavier(arm), spring=1e5)) == ()
 

@@ -14,7 +14,7 @@ from diffnea.identify.options import Options
 from diffnea.identify.problem.measurements.equations import equations
 from diffnea.identify.problem.measurements.reversals import without_reversals
 from diffnea.identify.problem.measurements.rows import Rows
-from diffnea.identify.problem.measurements.tracks import Split, Track, at_instants
+from diffnea.identify.problem.measurements.tracks import Split, at_instants
 from diffnea.identify.solve.regression.blocks import FOLDS, Regression
 from diffnea.identify.solve.regression.columns import Columns, columns
 from diffnea.identify.solve.regression.part_search import MOST_DELAY, USUAL, PartsFound, named, search
@@ -142,21 +142,22 @@ def _searched(
 ) -> tuple[Split, PartsFound, tuple[Rows, ...]]:
     """Rows clear of reversals, with inputs as they act, and the parts that they need where none were chosen yet."""
     rubbing = Model(robot, for_robot("stribeck", robot))
-    fitted = tuple(_of_joints(track) for track in parts.fitted)
-    clear = without_reversals(replace(parts, fitted=fitted), rubbing, "torque", 20 * robot.num_joints, options.problem)
-    rows = equations(clear.fitted, MOST_DELAY if parts.timed else 0, np.ones(robot.num_joints))
+    clear = without_reversals(parts, rubbing, "torque", 20 * robot.num_joints, options.problem)
+    rows = _equations(robot, clear, MOST_DELAY if parts.timed else 0)
     if found is not None:
         return clear, found, rows
     found = search(columns(robot, rows), True, parts.timed)
     if found.delay >= 0:
         return clear, found, rows
     clear = at_instants(clear)
-    return clear, found, equations(clear.fitted, MOST_DELAY, np.ones(robot.num_joints))
+    return clear, found, _equations(robot, clear, MOST_DELAY)
 
 
-def _of_joints(track: Track) -> Track:
-    """Without the ways of motors that the fitted model couples: others are compared here."""
-    return track if track.way is None else replace(track, way=track.way[:, : track.q.shape[1]])
+def _equations(robot: Robot, parts: Split, most_delay: int) -> tuple[Rows, ...]:
+    """Rows of the fitted tracks without the ways of motors that the fitted model couples: others are compared here."""
+    n = robot.num_joints
+    tracks = [each if each.way is None else replace(each, way=each.way[:, :n]) for each in parts.fitted]
+    return equations(tracks, most_delay, np.ones(n))
 
 
 def _driven(rows: Sequence[Rows]) -> Bool[np.ndarray, " n"]:
