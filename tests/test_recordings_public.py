@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import diffnea as dn
+from diffnea.cli.inputs import read_robot
 from diffnea.recordings import Recording, RecordingError, differentiate, prepare, public, velocity_lag
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -114,6 +116,18 @@ def test_arms_are_split_by_file_and_by_half():
     assert ([item.name for item in train], [item.name for item in test]) == (["A"], ["B"])
     (first,), (second,) = public.split("staubli_tx40")
     assert second.time[0] - first.time[-1] == pytest.approx(101 / 5000)
+
+
+def test_the_kr300_is_where_its_file_has_it():
+    """Within the file's limits; axis 3 holds the forearm's weight, but for friction, and axis 2 has its hydraulics."""
+    robot = read_robot("kuka_kr300")
+    lower, upper = np.asarray(robot.limits.lower), np.asarray(robot.limits.upper)
+    for record in flat(load("kuka_kr300")):
+        assert np.all((lower < record.q) & (record.q < upper))
+        first, rest = record.q[:50].mean(0), np.zeros(6)
+        held = np.asarray(dn.inverse_dynamics(robot, first, rest, rest)) - record.u[:50].mean(0)
+        assert abs(held[2]) < 0.25 * abs(record.u[:50, 2].mean())
+        assert abs(held[1]) < 4000
 
 
 def test_gears_keep_power():

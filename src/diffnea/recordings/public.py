@@ -25,6 +25,8 @@ SERVO_FULL_SCALE, SERVO_WRAP = 885, 1 << 16
 TX40_RATIOS = np.diag([32.0, 32.0, 45.0, -48.0, 45.0, 32.0])
 TX40_RATIOS[5, 4] = 32.0
 TX40_ZERO = np.array([0, -np.pi / 2, np.pi / 2, 0, 0, 0])
+# Where the KR300's logs count from: the upper arm upright, the forearm level (`robot_dynamics.m` of its authors).
+KR300_HOME = np.array([0, -np.pi / 2, np.pi / 2, 0, 0, 0])
 # The start of each episode, which the authors leave out: the controller saturates there.
 DECAR_START = 500
 # Around the cut between the halves of one record.
@@ -222,7 +224,7 @@ def _tx40(place: Path) -> Groups:
 
 
 def _kr300(place: Path) -> Groups:
-    """Angles of the motors scaled to the joints; joint torque is gear ratio times motor torque."""
+    """Angles of the motors scaled to the joints, counted from home; joint torque is gear ratio times motor torque."""
     from scipy.io import loadmat
 
     def read(file: Path) -> Recording:
@@ -230,7 +232,7 @@ def _kr300(place: Path) -> Groups:
         log = data["rec"]
         return Recording(
             time=log["time_cont"],
-            q=np.deg2rad(log["act_pos_mot_deg"].T),
+            q=np.deg2rad(log["act_pos_mot_deg"].T) + KR300_HOME,
             qd=np.deg2rad(log["act_vel_mot_deg_per_s"].T),
             u=(data["para"]["u"][:, None] * log["act_torque_abs_nm"]).T,
             joint_names=tuple(f"joint_a{k}" for k in range(1, 7)),
