@@ -94,6 +94,8 @@ def test_an_axis_of_another_direction_is_named(tmp_path, log):
         ("hint-inputs-swapped", lambda x: {"u": x["u"][:, [0, 2, 1]]}),
         ("hint-positions-swapped", lambda x: {key: x[key][:, [0, 2, 1]] for key in ("q", "qd", "qdd")}),
         ("hint-degrees", lambda x: {key: np.rad2deg(x[key]) for key in ("q", "qd", "qdd")}),
+        ("hint-zero", lambda x: {"q": x["q"] - [0, np.pi / 2, 0]}),
+        ("hint-zero", lambda x: {"q": x["q"] + [0, np.pi / 2, -np.pi / 2]}),
         ("hint-clock", lambda x: {"time": 2 * x["time"], "qd": x["qd"] / 2, "qdd": x["qdd"] / 4}),
         ("hint-time-unit", lambda x: {"time": 1e3 * x["time"], "qd": x["qd"] / 1e3, "qdd": x["qdd"] / 1e6}),
         ("hint-scale", lambda x: {"u": 10 * x["u"]}),

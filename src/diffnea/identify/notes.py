@@ -206,6 +206,8 @@ SENTENCES: dict[str, str] = {
     "torques allow, are foretold to ± {error:.0%}",
     "hint-degrees": "positions are in degrees "
     '(torque left: {before:.1%} as given, {after:.1%} so); write units = {{ q = "deg" }} in a column map',
+    "hint-zero": 'positions of joint "{subject}" are counted from elsewhere than in the robot file: {degrees} are '
+    "missing (torque left: {before:.1%} as given, {after:.1%} so); write offset = {cure} in a column map",
     "hint-time-unit": "times are in {unit} (torque left: {before:.1%} as given, {after:.1%} so); "
     'write time = {{ column = "time", unit = "{unit}" }} in a column map',
     "hint-clock": "a second of the log is {factor:.3g} s (torque left: {before:.1%} as given, {after:.1%} so); "

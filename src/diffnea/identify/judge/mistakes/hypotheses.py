@@ -17,6 +17,9 @@ DEGREE = np.pi / 180
 CLOCKS = tuple(factor for n in (1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0, 10.0) for factor in (n, 1 / n))
 UNITS_OF_TIME = {1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
 ROTORS = "hint-armature"  # the code of rotors that the file lacks
+# Other zeros of angles: by quarters of a turn, and those of a home pose in which a link stands upright and the next is
+# level.
+QUARTERS, HOME = (90.0, -90.0, 180.0), ((-90.0, 90.0), (90.0, -90.0))
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,7 @@ def hypotheses(robot: Robot, driven: np.ndarray, timed: bool) -> Iterator[Hypoth
                 yield Hypothesis("hint-inputs-swapped", names[i], _swapped(i, j, "u"), values={"other": names[j]})
                 states = _swapped(i, j, "q", "qd", "qdd", "way")
                 yield Hypothesis("hint-positions-swapped", names[i], states, values={"other": names[j]})
+    yield from _zeros(robot)
     if robot.turning.any():
         factor = np.where(robot.turning, DEGREE, 1.0)
         yield Hypothesis("hint-degrees", "", _scaled(factor))
@@ -77,6 +81,31 @@ def _turned(j: int, name: str, robot: Robot, driven: bool) -> Iterator[Hypothesi
             other = sign * np.roll(axis, places)
             if not np.allclose(np.abs(other), np.abs(axis)):
                 yield Hypothesis("hint-axis", name, robot=_with_axis(link, other), values={"axis": _text(other)})
+
+
+def _zeros(robot: Robot) -> Iterator[Hypothesis]:
+    """Angles that are counted from elsewhere; at the base that is another direction of gravity, or nothing."""
+    places = {link: j for j, link in enumerate(robot.joint_links.tolist())}
+    parents = {j: places.get(robot.tree.parents[link]) for link, j in places.items()}
+    for j, parent in parents.items():
+        if parent is None or not robot.turning[j]:
+            continue
+        for quarter in QUARTERS:
+            yield _counted(robot, {j: quarter})
+        if parents[parent] is not None and robot.turning[parent]:
+            for first, second in HOME:
+                yield _counted(robot, {parent: first, j: second})
+
+
+def _counted(robot: Robot, degrees: dict[int, float]) -> Hypothesis:
+    """Angles with so much added."""
+    shift = np.zeros(robot.num_joints)
+    shift[list(degrees)] = np.deg2rad(list(degrees.values()))
+    named = [(robot.joint_names[j], by) for j, by in degrees.items()]
+    cure = " and ".join(f"{np.deg2rad(by):.6g} under [joints.{name}]" for name, by in named)
+    values = {"degrees": " and ".join(f"{by:g}°" for _, by in named), "cure": cure}
+    subject = '", "'.join(name for name, _ in named)
+    return Hypothesis("hint-zero", subject, lambda motion: motion._replace(q=motion.q + shift), values=values)
 
 
 def _text(axis: Float[np.ndarray, "3"]) -> str:
