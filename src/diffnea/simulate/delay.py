@@ -26,6 +26,23 @@ def weights(delay: Float[Array, " n"], most: int) -> Float[Array, "past n"]:
     return jnp.maximum(1 - jnp.abs(delay[None, :] - ago[:, None]), 0.0)
 
 
+def smooth_weights(delay: Float[Array, " n"], most: int) -> Float[Array, "past n"]:
+    """The same of a signal that is smooth between samples: cubic convolution (Keys 1981), four neighbours.
+
+    Two neighbours in proportion are the mean of a held command over a sample, but of a smooth signal they are too low
+    where it bends: by `f (1 − f) / 2` of its change over two samples, f the fraction of a sample.
+    """
+    if most < 2:
+        return weights(delay, most)
+    ago = jnp.arange(-1, most + 2, dtype=delay.dtype)
+    x = jnp.abs(delay[None, :] - ago[:, None])
+    near, next_ = 1 - 2.5 * x**2 + 1.5 * x**3, 2 - 4 * x + 2.5 * x**2 - 0.5 * x**3
+    found = jnp.where(x < 1, near, jnp.where(x < 2, next_, 0.0))
+    beyond = jnp.asarray([3.0, -3.0, 1.0], delay.dtype)[:, None]  # what is outside, from the three nearest to it
+    inside = found[1:-1].at[:3].add(beyond * found[:1])
+    return inside.at[-3:].add(beyond[::-1] * found[-1:])
+
+
 def arrivals(actuator: AbstractActuator) -> Float[Array, "past arriving"]:
     """The same of an actuator: of torques the mean over a sample; of goals, those that a sample ends and begins with.
 

@@ -14,7 +14,7 @@ from diffnea.identify.problem.measurements.rows import Rows, through
 from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.identify.problem.torque_balance import torques
 from diffnea.models import Model
-from diffnea.simulate.delay import Late, weights
+from diffnea.simulate.delay import Late, smooth_weights, weights
 
 # Rows are compared in windows of so many seconds; samples without order in time, so many together.
 SECONDS, TOGETHER = 0.5, 10
@@ -64,11 +64,8 @@ def torque_rows(model: Model, tracks: Sequence[Track]) -> TorqueRows:
 
 def _rows(model: Model, rows: Rows, late: Late | None, before: int) -> tuple[np.ndarray, ...]:
     q, qd, qdd, commands, _, way = rows.batch
-    u = (
-        commands[:, 0]
-        if late is None
-        else np.einsum("pn,tpn->tn", np.asarray(weights(late.delay, late.most)), commands)
-    )
+    shares = weights if rows.low_pass is None else smooth_weights
+    u = commands[:, 0] if late is None else np.einsum("pn,tpn->tn", np.asarray(shares(late.delay, late.most)), commands)
     found = torques(model, q, qd, qdd, u, way)
     signals = np.stack([found.left, found.driven, q, qd, qdd, u, np.sign(qd)], axis=2)
     kept = rows.weight.any(axis=1)

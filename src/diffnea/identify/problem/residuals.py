@@ -1,7 +1,7 @@
 """Residuals of single samples, acceleration or torque, and their Jacobians in θ: kernels, for many θ at once."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 import jax
@@ -15,28 +15,32 @@ from diffnea.identify.problem.measurements.rows import Batch, LowPass, Rows, pla
 from diffnea.identify.problem.unknowns import Unknowns, model_of
 from diffnea.kernels.rules.tracer import MOST_RESULTS
 from diffnea.models import AbstractModel, Model, acceleration, inverse
-from diffnea.simulate.delay import latest, weights
+from diffnea.simulate.delay import latest, smooth_weights, weights
 
 # A Jacobian of more numbers than this is worked through in pieces.
 MOST_NUMBERS = 2**24
 
 
-def delayed(model: AbstractModel, u: Float[Array, "late n"]) -> Float[Array, " n"]:
-    """The command that arrives, between two samples by linear interpolation, so that the delay can be learned."""
+def delayed(model: AbstractModel, u: Float[Array, "late n"], smooth: bool = False) -> Float[Array, " n"]:
+    """The command that arrives, interpolated between samples, so that the delay can be learned.
+
+    Of commands that passed a low-pass, with four neighbours, as they are `smooth`; of others with two.
+    """
     if u.shape[0] == 1:
         return u[0]
     assert isinstance(model, Model)  # networks have no delay
-    return latest(weights(model.actuator.delay.astype(u.dtype), u.shape[0] - 1), u)
+    shares = smooth_weights if smooth else weights
+    return latest(shares(model.actuator.delay.astype(u.dtype), u.shape[0] - 1), u)
 
 
 def of_acceleration(model: AbstractModel, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
     """Predicted minus measured acceleration; friction goes by the state alone, as in roll-outs."""
-    return acceleration(model, q, qd, delayed(model, u)) - qdd
+    return acceleration(model, q, qd, u) - qdd
 
 
 def of_torque(model: Model, q, qd, qdd, u, way=None) -> Float[Array, " n"]:
     """The torque that the motion takes minus that of the actuators; at a passive joint the latter is friction only."""
-    return inverse(model, q, qd, qdd) - model.actuator(delayed(model, u), q, qd, way)
+    return inverse(model, q, qd, qdd) - model.actuator(u, q, qd, way)
 
 
 RESIDUALS: dict[str, Callable[..., PyTree]] = {"acceleration": of_acceleration, "torque": of_torque}
@@ -44,18 +48,24 @@ RESIDUALS: dict[str, Callable[..., PyTree]] = {"acceleration": of_acceleration, 
 
 @dataclass(frozen=True)
 class Form:
-    """What shapes a problem's program: its loss, the structure of its module and which numbers in it are free."""
+    """What shapes a problem's program: its loss, the structure of its module and which numbers in it are free; and
+    whether commands are `smooth` between samples."""
 
     loss: str
     structure: PyTree
     masks: tuple[tuple[bytes, tuple[int, ...]], ...]
     masks_structure: PyTree
+    smooth: bool = False
 
     @classmethod
     def of(cls, loss: str, structure: PyTree, masks: PyTree) -> "Form":
         """Hashable, so that equal problems share their kernels."""
         leaves, tree = jax.tree.flatten(masks)
         return cls(loss, structure, tuple((np.asarray(m, bool).tobytes(), np.shape(m)) for m in leaves), tree)
+
+    def through(self, low_pass: LowPass | None) -> "Form":
+        """The form for rows of this filter."""
+        return replace(self, smooth=low_pass is not None)
 
     def model(self, theta: Array, leaves: list[Array]) -> PyTree:
         """The model of θ."""
@@ -65,13 +75,14 @@ class Form:
 
     def name(self, function: Callable[..., PyTree], *more: PyTree) -> str | None:
         """Under which a later process finds a kernel of this form; None where its text differs from one to the next."""
-        text = repr((self.loss, str(self.structure), self.masks, str(self.masks_structure), more))
+        text = repr((self.loss, str(self.structure), self.masks, str(self.masks_structure), self.smooth, more))
         lasting = " at 0x" not in text and kernels.ours(self.structure)
         return kernels.name_of(function, text.encode()) if lasting else None
 
     def residual(self, theta, leaves, q, qd, qdd, u, weight, way=None) -> Float[Array, " n"]:
         """The weighted residual of one sample."""
-        return weight * RESIDUALS[self.loss](self.model(theta, leaves), q, qd, qdd, u, way)
+        model = self.model(theta, leaves)
+        return weight * RESIDUALS[self.loss](model, q, qd, qdd, delayed(model, u, self.smooth), way)
 
 
 @lru_cache(maxsize=256)
@@ -106,7 +117,7 @@ def over_samples(function: Callable[..., PyTree]) -> Callable[..., PyTree]:
 def _squares(
     form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
 ) -> Float[Array, " starts"]:
-    function = over_samples(residual_kernel(form))
+    function = over_samples(residual_kernel(form.through(low_pass)))
     return jax.vmap(lambda row: jnp.sum(jnp.square(through(low_pass, function(row, leaves, *batch)))))(theta)
 
 
@@ -114,7 +125,7 @@ def _augmented(
     form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
 ) -> Float[Array, "starts row n p1"]:
     """Residuals and Jacobians side by side."""
-    functions = jacobian_kernels(form, theta.shape[1], batch.q.shape[1])
+    functions = jacobian_kernels(form.through(low_pass), theta.shape[1], batch.q.shape[1])
     parts = [jax.vmap(lambda row, f=f: over_samples(f)(row, leaves, *batch))(theta) for f in functions]
     return jax.vmap(partial(through, low_pass))(jnp.concatenate(parts, 2))
 
@@ -163,7 +174,7 @@ def problem(loss: str, free: Unknowns, data: Batch | Sequence[Rows], starts: int
 def _residuals(
     form: Form, theta: Array, leaves: list[Array], batch: Batch, low_pass: LowPass | None
 ) -> Float[Array, "row n"]:
-    return through(low_pass, over_samples(residual_kernel(form))(theta, leaves, *batch))
+    return through(low_pass, over_samples(residual_kernel(form.through(low_pass)))(theta, leaves, *batch))
 
 
 def residuals(loss: str, free: Unknowns, rows: Rows, theta: Float[np.ndarray, " p"]) -> Float[np.ndarray, "row n"]:
