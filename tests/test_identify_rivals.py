@@ -29,10 +29,12 @@ def double():
         yield
 
 
-def rubbed(machine, q, qd, u, steep=200.0):
-    """The log of these motions and torques, with friction, positions read with noise."""
+def rubbed(machine, q, qd, u, steep=200.0, at_end=1.0):
+    """The log of these motions and torques, with friction, positions read with noise; friction of the last joint goes
+    to a multiple."""
     rng = np.random.default_rng(1)
-    u = u + FRICTION * (np.tanh(steep * qd) + 0.3 * qd)
+    course = 1 + (at_end - 1) * np.outer(np.linspace(0, 1, len(q)), [0, 0, 1])
+    u = u + course * FRICTION * (np.tanh(steep * qd) + 0.3 * qd)
     inner = slice(EDGE, -EDGE)
     read = q + READ * rng.standard_normal(q.shape)
     return dn.Recording(time=DT * np.arange(len(q))[inner], q=read[inner], u=u[inner], joint_names=machine.joint_names)
@@ -87,6 +89,17 @@ def test_a_joint_that_bends_is_told_with_its_spring(arm):
     (found,) = told(arm, bent(heavier(arm)))
     assert (found.code, found.subject) == ("hint-bending", "j3")
     assert found.values["spring"] == pytest.approx(SPRING, rel=0.3)
+
+
+def test_friction_that_falls_in_the_course_of_a_recording_is_told_with_its_size(arm):
+    (found,) = told(arm, rigid(heavier(arm), at_end=0.25))
+    assert (found.code, found.subject) == ("hint-friction-drift", "j3")
+    before, after = (float(str(found.values[key])) for key in ("before", "after"))
+    assert after < 0.1 * before and before > 0.1 * FRICTION[2]
+
+
+def test_friction_that_changes_by_a_tenth_is_no_reason_to_refuse(arm):
+    assert told(arm, rigid(heavier(arm), at_end=0.9)) == ()
 
 
 def test_motors_that_turn_with_two_joints_have_ways_of_their_own(arm):

@@ -28,6 +28,13 @@ def joint_of(machine: Machine) -> int:
     return int(np.flatnonzero(machine.driven & ~machine.slides)[-1])
 
 
+def inner_joint(machine: Machine) -> int:
+    """The last that turns, has a motor and carries another joint; one at the base only where there is no other."""
+    carries = {piece.parent for piece in machine.pieces}
+    turns = [j for j in np.flatnonzero(machine.driven & ~machine.slides) if j in carries]
+    return int(max(turns, key=lambda j: (machine.pieces[j].parent >= 0, j)))
+
+
 def pair_of(machine: Machine) -> tuple[int, int]:
     """Two joints to mix up: the first and the last that turn."""
     turns = np.flatnonzero(machine.driven & ~machine.slides)
@@ -58,11 +65,13 @@ def _log(change: Callable[..., Arrays]) -> Mistake:
     return Mistake(log=lambda arrays, machine, log: {**arrays, **change(arrays, machine, log)})
 
 
-def _column(name: str, change: Callable[[np.ndarray], np.ndarray]) -> Mistake:
+def _column(
+    name: str, change: Callable[[np.ndarray], np.ndarray], which: Callable[[Machine], int] = joint_of
+) -> Mistake:
     """One joint's column changed."""
 
     def changed(arrays: Arrays, machine: Machine, _: Log) -> Arrays:
-        table, joint = arrays[name].copy(), joint_of(machine)
+        table, joint = arrays[name].copy(), which(machine)
         table[:, joint] = change(table[:, joint])
         return {name: table}
 
@@ -103,7 +112,7 @@ MISTAKES: dict[str, Mistake] = {
     "u_flipped": _column("u", np.negative),
     "q_swapped": _swapped("q"),
     "u_swapped": _swapped("u"),
-    "q_quarter": _column("q", lambda column: column + np.pi / 2),
+    "q_quarter": _column("q", lambda column: column + np.pi / 2, inner_joint),
     "degrees": _log(_degrees),
     "milliseconds": _log(lambda arrays, *_: {"time": 1000 * arrays["time"]}),
     "clock_doubled": _log(lambda arrays, *_: {"time": 2 * arrays["time"]}),
@@ -124,6 +133,9 @@ MISTAKES: dict[str, Mistake] = {
     "small_motion": _made(amplitude=0.02),
     "slow_motion": _made(pace=0.05),
 }
+
+# What changes nothing: the only joint of this family that turns and carries another stands upright at the base.
+NO_MISTAKES = {("q_quarter", "rpr")}
 
 # Codes of the notes that name each mistake. What is not here (other_machine, flexible, shuffled) need not be named by a
 # log, though "hint-placement" and "hint-bending" often do: there it is enough to refuse.

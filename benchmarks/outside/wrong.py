@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.outside.families import FAMILIES
 from benchmarks.outside.fitting import Said, fit_as_a_user, load, recording, rollout_error, said_by, torque_error
-from benchmarks.outside.mistakes import MISTAKES, NAMES, Mistake
+from benchmarks.outside.mistakes import MISTAKES, NAMES, NO_MISTAKES, Mistake
 from benchmarks.outside.records import chosen, load_records, run_once
 from benchmarks.outside.robots import nominal
 from benchmarks.outside.simulate import Experiment, machine_of, simulate
@@ -72,6 +72,8 @@ def _wrong(robot: int) -> dict[str, tuple[Experiment, Mistake]]:
     for turn in range(len(WRONG)):
         for place, (name, mistake) in enumerate(MISTAKES.items()):
             family = WRONG[(turn + place) % len(WRONG)]
+            if (name, family) in NO_MISTAKES:
+                continue
             found[f"{name}/{family}_{robot}"] = Experiment(family, robot, run=0), mistake
     return found
 

@@ -18,7 +18,13 @@ from diffnea.identify.problem.measurements.tracks import Split, at_instants
 from diffnea.identify.solve.regression.blocks import FOLDS, Regression
 from diffnea.identify.solve.regression.columns import Columns, columns
 from diffnea.identify.solve.regression.part_search import MOST_DELAY, USUAL, PartsFound, named, search
-from diffnea.identify.solve.regression.rival_columns import PLACED, READ_NOISE, bending, rival_columns
+from diffnea.identify.solve.regression.rival_columns import (
+    DRIFTING,
+    PLACED,
+    READ_NOISE,
+    bending,
+    rival_columns,
+)
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -28,6 +34,7 @@ NO_USE = 1e-3
 ENOUGH_CLEAR = 1 / 3
 # Parts that may stand in for what is wrong with a file: where it is right few machines have them.
 STAND_INS = ("coupling", "offset", "calibration")
+FRICTION = ("viscous", "coulomb", "stribeck", "grease")
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,13 @@ class FileRegression:
         found.settle(taken)
         return np.maximum(np.sqrt(found.left_by_joint(taken, in_one_piece)) / found.size(), self.noise)
 
+    def brings(self, names: Sequence[str], kinds: Sequence[str]) -> Float[np.ndarray, " n"]:
+        """RMS of the torques that parts of some kinds bring among all these, in the unit of commands."""
+        weighed = self.weighed
+        some = [(weighed.table.parts[n], weighed.coefficients(names, n)) for n in names if n.split()[0] in kinds]
+        torque = sum((part @ x for part, x in some), np.zeros(weighed.table.kept.shape))
+        return np.sqrt(_mean_squares(torque, weighed.table.kept))
+
     def clear_of(self, joint: int) -> "FileRegression":
         """The same of rows that no reversal of one joint reaches, and the columns of its bending."""
         inner, table = self.weighed.table, self.table
@@ -89,17 +103,23 @@ class FileRegression:
         return self.weighed.table.driven
 
     def beaten(
-        self, rival: Sequence[str], options: Options, weighed: Regression | None = None, by_position: bool = False
+        self,
+        rival: Sequence[str],
+        options: Options,
+        weighed: Regression | None = None,
+        by_position: bool = False,
+        simpler: bool = False,
     ) -> "Beaten | None":
         """By columns beside plain parts, or beside all; `weighed`: by a regression of other rows.
 
-        What depends on positions must hold where joints have not been.
+        What depends on positions must hold where joints have not been. A rival that is `simpler` than the parts that
+        stand in for it need only be as good as they are.
         """
         chosen = self.left(self.chosen, in_one_piece=by_position)
         for beside in dict.fromkeys((self.plain, self.chosen)):
             same = chosen if beside == self.chosen else self.left(beside, in_one_piece=by_position)
             after = self.left([*beside, *rival], weighed, by_position)
-            found = self._beaten(chosen, same, after, options)
+            found = self._beaten(chosen, same, after, options, simpler and beside != self.chosen)
             if found is not None:
                 return replace(found, names=tuple(named(self.weighed, [*beside, *rival])))
         return None
@@ -110,14 +130,16 @@ class FileRegression:
         same: Float[np.ndarray, "fold n"],
         after: Float[np.ndarray, "fold n"],
         options: Options,
+        as_good: bool,
     ) -> "Beaten | None":
-        """Surely, no joint made worse, and less than half left of what the same parts leave of one."""
+        """Surely, or where it is enough to be as good, no joint made worse, and less than half left of what the same
+        parts leave of one."""
         gain = np.log(chosen / after)[:, self.driven].sum(1)
         before, left, whole = (_over_folds(each) for each in (same, after, chosen))
         known = left <= SAME * np.maximum(self.own, self.noise)  # else the fit knows better than this regression
         share = np.where(self.driven & known, left / before, np.inf)
         j = int(np.argmin(share))
-        sure = mean_bound(gain, np.arange(FOLDS), options.judge).lower > 0
+        sure = as_good or mean_bound(gain, np.arange(FOLDS), options.judge).lower > 0
         if not sure or np.any((left > SAME * whole)[self.driven]) or not share[j] < options.judge.hint_better:
             return None
         return Beaten(j, float(gain.mean()), float(before[j]), float(left[j]))
@@ -178,7 +200,7 @@ def _with_usual(names: Sequence[str]) -> tuple[str, ...]:
 def _regression(table: Columns, found: PartsFound, late: int) -> Regression:
     """Of driven joints, in the unit and with the delay that were found, of the columns that are compared."""
     wanted = {*_with_usual(found.names), *_with_usual(_plain(found.names)), "coulomb", "constant"}
-    first = {"file", "bodies", PLACED, *(("stribeck",) if "stribeck" in wanted else ())}
+    first = {"file", "bodies", PLACED, DRIFTING, *(("stribeck",) if "stribeck" in wanted else ())}
     parts = {name: part for name, part in table.parts.items() if name in wanted or name.split()[0] in first}
     weighed = Regression(replace(table, parts=parts, kept=table.kept & table.driven))
     if found.gain is not None:

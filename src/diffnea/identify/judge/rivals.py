@@ -2,10 +2,11 @@
 
 A wrong file need not leave much: bodies, a coupling of joints, a position-dependent torque stand in for what is wrong
 with it, where the recordings are, and nowhere else. So the file is held against rivals, one linear solve each: a
-mistake undone in file or log, joints placed elsewhere, a joint that bends. A rival is right where it predicts blocks
-in time that were left out surely better than the file with all that was taken, without what may have stood in for it
-or with it, and leaves less than half of some joint's torques of what the file leaves with the same parts. Noise of the
-encoders counts as left: where no more is, there is nothing to explain.
+mistake undone in file or log, joints placed elsewhere, a joint that bends, friction that changes. A rival is right
+where it predicts blocks in time that were left out surely better than the file with all that was taken, without what
+may have stood in for it or with it, and leaves less than half of some joint's torques of what the file leaves with the
+same parts. A mistake undone, without what may have stood in for it, need only be as good: of two that explain the data
+alike the simpler one is right. Noise of the encoders counts as left: where no more is, there is nothing to explain.
 """
 
 from dataclasses import replace
@@ -14,9 +15,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from diffnea.identify.judge.file_regression import Beaten, FileRegression, like
-from diffnea.identify.judge.mistakes.hypotheses import Hypothesis
+from diffnea.identify.judge.file_regression import FRICTION, Beaten, FileRegression, like
+from diffnea.identify.judge.mistakes.hypotheses import GRAVITY, Hypothesis
 from diffnea.identify.judge.mistakes.motion_rows import motion_rows
 from diffnea.identify.judge.mistakes.torque_map import Motion
 from diffnea.identify.judge.mistakes.undoing import Case, mistake
@@ -27,7 +29,7 @@ from diffnea.identify.problem.measurements.rows import Rows
 from diffnea.identify.problem.measurements.tracks import Split
 from diffnea.identify.solve.regression.columns import columns
 from diffnea.identify.solve.regression.part_search import PartsFound
-from diffnea.identify.solve.regression.rival_columns import PLACED, bending, expected_move, moves
+from diffnea.identify.solve.regression.rival_columns import DRIFTING, PLACED, bending, expected_move, moves
 from diffnea.models import Model
 from diffnea.robot import Robot
 
@@ -53,25 +55,45 @@ def rivals(
         file = FileRegression.of(robot, model, parts, found, options)
         if file is None or not file.open(options):
             return ()
-        return _undone(file, model, parts, options) or _elsewhere(file, options, moved) or _bending(file, options)
+        return (
+            _undone(file, model, parts, options)
+            or _elsewhere(file, options, moved)
+            or _bending(file, options)
+            or _drifting(file, options)
+        )
 
 
 # Rivals ----------------------------------------------------------------------------------------------------------
 
 
 def _undone(file: FileRegression, model: Model, parts: Split, options: Options) -> tuple[Note, ...]:
-    """A mistake in file or log, undone."""
-    rows, (_, late) = motion_rows(parts.fitted, model), without_delay(model)
-    if rows is None:
-        return ()
-    seconds = 0.0 if late is None else float(np.mean(np.asarray(late.delay))) * (rows.dt or 0.0)
-    case = Case.of(file.robot, rows, seconds)
+    """A mistake in file or log, undone; inputs are torques by the motors that were found, or as they were logged."""
+    (_, late), scale = without_delay(model), file.weighed.scale
+    cases = [(motion_rows(parts.fitted, model), scale)]
+    if np.any(scale != 1.0):
+        cases.append((motion_rows(parts.fitted), np.ones_like(scale)))
+    for rows, unit in cases:
+        if rows is not None:
+            seconds = 0.0 if late is None else float(np.mean(np.asarray(late.delay))) * (rows.dt or 0.0)
+            found = _beaten_by_mistake(file, Case.of(file.robot, rows, seconds), unit, options)
+            if found:
+                return found
+    return ()
+
+
+def _beaten_by_mistake(
+    file: FileRegression, case: Case, scale: Float[np.ndarray, " n"], options: Options
+) -> tuple[Note, ...]:
+    """The mistake that convinces most, with inputs of this unit, where it beats the file."""
     found = mistake(case, options.judge, fitted=True)
     if found is None:
         return ()
     table = columns(found.hypothesis.robot(file.robot), [_without(found.hypothesis, each) for each in file.rows])
     weighed = like(file.weighed, table)
-    return (found.said(case.given),) if file.beaten((), options, weighed) else ()
+    weighed.scale = scale
+    # The direction of gravity is fitted to the data, and may itself stand in for something.
+    simpler = found.hypothesis.code != GRAVITY
+    return (found.said(case.given),) if file.beaten((), options, weighed, simpler=simpler) else ()
 
 
 def _elsewhere(file: FileRegression, options: Options, moved: bool) -> tuple[Note, ...]:
@@ -105,6 +127,20 @@ def _bending(file: FileRegression, options: Options) -> tuple[Note, ...]:
     unit = "N·m/rad" if file.robot.tree.revolute[j] else "N/m"
     values = {"spring": 1 / give, "unit": unit, "before": found.before, "after": found.after}
     return (note("hint-bending", file.robot.joint_names[j], **values),)
+
+
+def _drifting(file: FileRegression, options: Options) -> tuple[Note, ...]:
+    """Friction that is at one end of the recordings less than half of what it is at the other."""
+    found = file.beaten([DRIFTING], options)
+    if found is None:
+        return ()
+    usual, drift = (file.brings(found.names, kind)[found.joint] for kind in (FRICTION, (DRIFTING,)))
+    drift *= np.sqrt(3.0)  # from what it is on average to what it is at the end
+    if not usual - drift < options.judge.hint_better * (usual + drift):
+        return ()
+    torque = float(file.weighed.size()[found.joint] / file.weighed.scale[found.joint])
+    values = {"before": torque * found.before, "after": torque * found.after}
+    return (note("hint-friction-drift", file.robot.joint_names[found.joint], **values),)
 
 
 def _compliance(file: FileRegression, found: Beaten, joint: int) -> float:

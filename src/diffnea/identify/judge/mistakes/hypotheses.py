@@ -17,6 +17,7 @@ DEGREE = np.pi / 180
 CLOCKS = tuple(factor for n in (1.25, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 8.0, 10.0) for factor in (n, 1 / n))
 UNITS_OF_TIME = {1e-3: "ms", 1e-6: "us", 1e-9: "ns"}
 ROTORS = "hint-armature"  # the code of rotors that the file lacks
+GRAVITY = "hint-gravity"  # of gravity that points elsewhere
 # Other zeros of angles: by quarters of a turn, and those of a home pose in which a link stands upright and the next is
 # level.
 QUARTERS, HOME = (90.0, -90.0, 180.0), ((-90.0, 90.0), (90.0, -90.0))

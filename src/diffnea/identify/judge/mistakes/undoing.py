@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from diffnea.identify.judge.mistakes import torque_map
-from diffnea.identify.judge.mistakes.hypotheses import ROTORS, Hypothesis, hypotheses
+from diffnea.identify.judge.mistakes.hypotheses import GRAVITY, ROTORS, Hypothesis, hypotheses
 from diffnea.identify.judge.mistakes.motion_rows import MotionRows
 from diffnea.identify.judge.mistakes.torque_map import Columns, Explained, Motion
 from diffnea.identify.notes import Note, note
@@ -154,7 +154,7 @@ def _best_gravity(case: Case) -> Tried:
     found = torque_map.free_gravity(case.robot, case.motion, case.columns.moved, held)
     gravity = strength * found / max(float(np.linalg.norm(found)), 1e-9)
     changed = Hypothesis(
-        "hint-gravity",
+        GRAVITY,
         "",
         robot=lambda robot: replace(robot, gravity=jnp.asarray(gravity)),
         values={"gravity": " ".join(f"{value:.3g}" for value in gravity)},

@@ -56,12 +56,13 @@ class Columns:
 
 
 class Piece(NamedTuple):
-    """A piece of rows: its samples, seconds between them, and which recording each is of."""
+    """A piece of rows: its samples, seconds between them, which recording each is of, and where in its course."""
 
     rows: Rows
     batch: Batch
     dt: float | None
     segment: Int[np.ndarray, " sample"]
+    course: Float[np.ndarray, " sample"]  # from −1 at the beginning of a recording to 1 at its end
 
 
 # Columns of more parts, (sample, n, k) each.
@@ -165,7 +166,10 @@ def _piece(rows: Rows, batch: Batch, first: int) -> Piece:
     """The samples that begin with those of this row."""
     size = 1 if rows.low_pass is None else rows.low_pass.taps.shape[1]
     owner = np.minimum(first + np.arange(len(batch.q)) // size, len(rows.segment) - 1)
-    return Piece(rows, batch, None if rows.dt is None else rows.dt / size, rows.segment[owner])
+    last = np.zeros(int(rows.segment.max()) + 1)
+    np.maximum.at(last, rows.segment, rows.sample)
+    course = 2 * rows.sample / np.maximum(last[rows.segment], 1) - 1
+    return Piece(rows, batch, None if rows.dt is None else rows.dt / size, rows.segment[owner], course[owner])
 
 
 def _through(taps: Float[np.ndarray, "blocks size"], values: Float[np.ndarray, "sample n k"]) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""Columns of what would explain a record otherwise: joints placed elsewhere than in the file, and joints that bend.
+"""Columns of what would explain a record otherwise: joints placed elsewhere or that bend, friction that changes.
 
-Both move the states that bodies see, and torques follow to first order. Where a motor turns its link through a spring
-k, the link lags by the spring's torque over k. That torque is the motor's, less what its rotor and its friction take:
-four signals, of which the regression finds the sizes, each moves the link with its two derivatives.
+Friction that changes does so by the course of each recording. The other two move the states that bodies see, and
+torques follow to first order. Where a motor turns its link through a spring k, the link lags by the spring's torque
+over k. That torque is the motor's, less what its rotor and its friction take: four signals, of which the regression
+finds the sizes, each moves the link with its two derivatives.
 """
 
 from collections.abc import Iterator
@@ -15,13 +16,15 @@ from jaxtyping import Bool, Float, Int
 
 from diffnea import batches
 from diffnea.identify.problem.measurements.noise import drawn_noise, is_noisy
+from diffnea.identify.problem.measurements.rows import Batch
 from diffnea.identify.solve.regression.columns import FILE_WIDTH, More, Piece
 from diffnea.parameters.bodies import scale
 from diffnea.recordings.signal.smoothing import low_pass_gain
 from diffnea.recordings.signal.terms import WIDER
 from diffnea.robot import Robot
 
-PLACED, BENDING, READ_NOISE = "placement", "bending", "noise"  # names of these columns; bending with its joint's number
+# Names of these columns; bending with its joint's number.
+PLACED, BENDING, DRIFTING, READ_NOISE = "placement", "bending", "drifting", "noise"
 # Placements move by this share of their expected change, and states by this, to see what torques do.
 SMALL_MOVE = 1e-6
 # Differences of fourth order: weights of two samples before to two after, of the first and of the second derivative.
@@ -31,10 +34,11 @@ _inverse = eqx.filter_jit(batches.inverse_dynamics)  # traced, so that one kerne
 
 
 def rival_columns(driven: Bool[np.ndarray, " n"], late: int) -> More:
-    """Of all joints' placements, of each driven joint's bending, commands late by so many samples, and of noise."""
+    """Of all joints' placements, of each driven joint's bending, commands late by so many samples, of friction that
+    grows or falls in the course of each recording, and of noise."""
 
     def more(robot: Robot, piece: Piece) -> dict[str, np.ndarray]:
-        found = {READ_NOISE: _noise(robot, piece)}
+        found = {READ_NOISE: _noise(robot, piece), DRIFTING: _drifting(piece)}
         if moves(robot):
             found[PLACED] = _placements(robot, piece)
         for j in np.flatnonzero(driven) if piece.rows.low_pass is not None else ():  # clear of reversals
@@ -91,11 +95,22 @@ def _turn(axis: int, angle: float) -> Float[np.ndarray, "3 3"]:
     return found
 
 
+def _drifting(piece: Piece) -> Float[np.ndarray, "sample n two_n"]:
+    """Each joint's dry and viscous friction, by the course."""
+    each = np.eye(piece.batch.q.shape[1])
+    rubs = [piece.course[:, None, None] * signal[:, :, None] * each for signal in (_way(piece.batch), piece.batch.qd)]
+    return np.concatenate(rubs, axis=2)
+
+
+def _way(batch: Batch) -> Float[np.ndarray, "sample n"]:
+    """The direction of friction."""
+    return np.sign(batch.qd) if batch.way is None else np.asarray(batch.way)[:, : batch.q.shape[1]]
+
+
 def _bending(robot: Robot, piece: Piece, joint: int, late: int) -> Float[np.ndarray, "sample n 4"]:
     """What the spring's torque, of motor, rotor, viscous and dry friction, does to all torques by moving the link."""
     batch, n = piece.batch, robot.num_joints
-    way = np.sign(batch.qd) if batch.way is None else np.asarray(batch.way)[:, :n]
-    torque = np.stack([batch.u[:, late], batch.qdd, batch.qd, way])[:, :, joint]
+    torque = np.stack([batch.u[:, late], batch.qdd, batch.qd, _way(batch)])[:, :, joint]
     each, links = np.eye(n)[joint], replace(robot, armature=jnp.zeros_like(robot.armature))
     return np.stack([_displaced(links, piece, np.outer(-one, each)) for one in torque], axis=2)
 
