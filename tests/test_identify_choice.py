@@ -84,6 +84,25 @@ def test_the_parts_of_the_truth_are_chosen_and_no_others(robot, truth):
     assert found.learn == ("inertia", "actuator") and found.loss == "torque" and not found.known
 
 
+def test_rotors_of_the_file_that_are_too_large_are_learned_and_nothing_stands_in_for_them(robot):
+    """They take most of the torque, as in many arms."""
+    with jax.enable_x64(True):
+        machine = replace(robot, armature=jnp.array([0.2, 0.1]))
+        file = replace(machine, armature=jnp.array([0.3, 0.17]))
+        found = chosen(file, recorded(machine, bigger(for_robot("viscous+coulomb", machine))))
+    assert found.learn == ("inertia", "actuator", "armature") and found.loss == "torque"
+    assert set(found.actuator.split("+")) == {"viscous", "coulomb"}, [str(note) for note in found.notes]
+
+
+def test_commands_of_the_wrong_sign_get_no_gain(robot):
+    """Less and less of such a command would be taken, and what is left looks like a joint without a motor."""
+    with jax.enable_x64(True):
+        data = recorded(robot, bigger(for_robot("viscous", robot)))
+        turned = [replace(each, u=each.u * np.array([1.0, -1.0])) for each in data]
+        found = chosen(robot, turned)
+    assert "gain" not in found.actuator and "chosen-gain" not in {each.code for each in found.notes}
+
+
 def test_a_motor_that_turns_with_two_joints_is_found_with_its_sign(robot):
     with jax.enable_x64(True):
         actuator = bigger(for_robot("coupling+viscous", robot, coupled=[[1, -1]]))

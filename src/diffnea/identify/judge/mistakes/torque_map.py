@@ -19,7 +19,8 @@ from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.parameters.bodies import scale
 from diffnea.robot import Robot
 
-# Prior standard deviation of a body's logarithms, and precision of friction and offset in units of the torques.
+# Prior standard deviation of a body's logarithms and of a rotor's share of the file's; precision of friction and offset
+# in units of the torques.
 BODY, FRICTION_PRIOR = 0.5, 1e-2
 # Noise of a joint as a share of its torques: at first, and at least.
 ASSUMED_NOISE, LEAST_SHARE_OF_NOISE, REWEIGHTINGS = 0.3, 1e-3, 3
@@ -53,7 +54,8 @@ class Columns(NamedTuple):
 
 
 class Normal(NamedTuple):
-    """Normal equations of each fold and joint; columns are of bodies, viscous and dry friction, offsets, rotors."""
+    """Normal equations of each fold and joint; columns are of bodies, the file's rotors, viscous and dry friction,
+    offsets, other rotors."""
 
     x: Float[np.ndarray, "fold n half k"]
     gram: Float[np.ndarray, "fold n k k"]
@@ -64,6 +66,7 @@ class Normal(NamedTuple):
     passive: tuple[int, ...]  # joints without input
     terms: Float[np.ndarray, "2 row passive p"]  # of passive joints: what gravity and what motion take, by parameters
     phi: Float[np.ndarray, "links 10"]
+    inertial: int  # columns of bodies and the file's rotors
 
 
 def columns(robot: Robot, motion: Motion) -> Columns:
@@ -97,13 +100,13 @@ def normal(robot: Robot, motion: Motion, found: Columns, rotors: bool = False) -
     """The least-squares problem; `rotors`: with a free inertia of each rotor too."""
     phi = file_parameters(robot)
     size = sizes(motion, found, phi)
-    x, inertial = _unknowns(motion, found.held + found.moved, phi, size, rotors)
+    x, inertial = _unknowns(robot, motion, found.held + found.moved, phi, size, rotors)
     prior = np.where(np.arange(x.shape[2]) < inertial, 1.0, FRICTION_PRIOR)
     x, y = _folds(x), _folds(wanted(robot, motion, found.held + found.moved, phi)[:, :, None])
     gram, right = x.swapaxes(2, 3) @ x, (x.swapaxes(2, 3) @ y)[..., 0]
     passive = tuple(map(int, np.flatnonzero(motion.u.std(0) == 0)))
     terms = np.stack([each[:, list(passive)] for each in found])
-    return Normal(x, gram, right, np.square(y).sum((2, 3)), size, prior, passive, terms, phi)
+    return Normal(x, gram, right, np.square(y).sum((2, 3)), size, prior, passive, terms, phi, inertial)
 
 
 def with_inputs(problem: Normal, robot: Robot, motion: Motion, found: Columns) -> Normal:
@@ -115,16 +118,22 @@ def with_inputs(problem: Normal, robot: Robot, motion: Motion, found: Columns) -
 
 
 def _unknowns(
-    motion: Motion, inertial: Float[np.ndarray, "row n p"], phi: np.ndarray, size: np.ndarray, rotors: bool
+    robot: Robot,
+    motion: Motion,
+    inertial: Float[np.ndarray, "row n p"],
+    phi: np.ndarray,
+    size: np.ndarray,
+    rotors: bool,
 ) -> tuple[Float[np.ndarray, "row n k"], int]:
-    """A column for each unknown, and how many of them are of bodies."""
+    """A column for each unknown, and how many of them are of bodies and the file's rotors."""
     rows, n = motion.q.shape
     changes = np.matmul(inertial.reshape(rows, n, -1, 10).transpose(2, 0, 1, 3), BODY * body_changes(phi)[:, None])
     bodies = changes.transpose(1, 2, 0, 3).reshape(rows, n, -1)
+    turning = (BODY * np.asarray(robot.armature) * motion.qdd)[:, :, None] * np.eye(n)
     own = [motion.qd / _spread(motion.qd), motion.way, np.ones_like(motion.q)]
     own += [motion.qdd / _spread(motion.qdd)] if rotors else []
     beside = [(size * each)[:, :, None] * np.eye(n) for each in own]
-    return np.concatenate([bodies, *beside], axis=2), bodies.shape[2]
+    return np.concatenate([bodies, turning, *beside], axis=2), bodies.shape[2] + n
 
 
 def _folds(values: Float[np.ndarray, "row n k"]) -> Float[np.ndarray, "fold n half k"]:
@@ -144,14 +153,14 @@ def free_gravity(
     size = sizes(motion, Columns(np.tensordot(gravity, held, 1), moved), phi0)
     for _ in range(GRAVITY_ROUNDS):
         inertial = moved + np.tensordot(gravity, held, 1)
-        x, count = _unknowns(motion, inertial, phi0, size, False)
+        x, count = _unknowns(robot, motion, inertial, phi0, size, False)
         pulls = np.stack([each @ phi.ravel() for each in held], axis=2)  # (row, n, 3)
         y = wanted(robot, motion, moved, phi0) - np.tensordot(gravity, held, 1) @ (phi0 - phi).ravel()
         scaled = np.concatenate([x, pulls], axis=2) / (ASSUMED_NOISE * size)[:, None]
         rows = scaled.reshape(-1, scaled.shape[2])
         prior = np.r_[np.ones(count), np.full(x.shape[2] - count, FRICTION_PRIOR), np.full(3, 1e-6)]
         solution = np.linalg.solve(rows.T @ rows + np.diag(prior), rows.T @ (y / (ASSUMED_NOISE * size)).ravel())
-        changes = BODY * np.einsum("lkc,lc->lk", body_changes(phi0), solution[:count].reshape(len(phi0), -1))
+        changes = BODY * np.einsum("lkc,lc->lk", body_changes(phi0), solution[: phi0.size].reshape(phi0.shape))
         step = solution[-3:] - gravity
         phi, gravity = phi0 + changes, gravity + 0.7 * step
         if np.abs(step).max() < SETTLED:
@@ -194,14 +203,14 @@ def _solution(problem: Normal, fold: int, prior: Float[np.ndarray, " k"]) -> Flo
 
 
 def _positive(problem: Normal) -> Bool[np.ndarray, " k"]:
-    """Columns of friction, which only takes energy, and of rotors."""
-    n, place = len(problem.size), np.arange(len(problem.prior)) - problem.phi.size
+    """Columns of friction, which only takes energy, and of rotors beside the file's."""
+    n, place = len(problem.size), np.arange(len(problem.prior)) - problem.inertial
     return ((place >= 0) & (place < 2 * n)) | (place >= 3 * n)
 
 
 def _never(problem: Normal) -> Bool[np.ndarray, " k"]:
     """Rotors of joints without a motor."""
-    rotor = np.arange(len(problem.prior)) - problem.phi.size - 3 * len(problem.size)
+    rotor = np.arange(len(problem.prior)) - problem.inertial - 3 * len(problem.size)
     return (rotor >= 0) & np.isin(rotor, problem.passive)
 
 

@@ -18,8 +18,8 @@ from diffnea.identify.solve.regression.rival_columns import BENDING, PLACED
 
 # Columns in the unit of torques, which a gain divides.
 _PHYSICAL = ("file", "bodies", "gain", "calibration", PLACED, BENDING)
-# Coefficients that cannot be negative.
-_POSITIVE = ("armature", "viscous", "coulomb", "grease", "coupling")
+# Coefficients that cannot be negative; rotors are added to the file's, of which they can take away no more than all.
+_POSITIVE = ("viscous", "coulomb", "grease", "coupling")
 # Of torques: what explains less is of no use, however exact the data.
 _LEAST_NOISE = 1e-3
 # Rounds of noise and estimate in turn.
@@ -65,7 +65,7 @@ class Regression:
         products = [np.einsum("rjp,rjq->jpq", counted[rows], counted[rows], optimize=True) for rows in flat]
         self._blocks = flat
         self._products = np.stack(products)  # (block, n, column, column)
-        self._scale, self._late = np.ones(self._whole.shape[1]), 0
+        self._scale, self.late = np.ones(self._whole.shape[1]), 0
         self._weight = np.tile(1 / self.size(), (len(self._recordings), 1))  # (recording, n)
         self.rows = 2.0  # independent ones
         self._sums: np.ndarray | None = None
@@ -83,15 +83,6 @@ class Regression:
     def scale(self, scale: Float[np.ndarray, " n"]) -> None:
         self._scale = scale
         self._forget()
-
-    @property
-    def late(self) -> int:
-        """Which of the delays is taken."""
-        return self._late
-
-    @late.setter
-    def late(self, late: int) -> None:
-        self._late = late
 
     def settle(self, names: Sequence[str]) -> None:
         """Noise, and the number of independent rows, by what these parts leave."""
@@ -130,7 +121,7 @@ class Regression:
         for k, kept in enumerate(self._folds(in_one_piece)[FOLDS:]):
             solution = np.zeros(self._whole.shape[2])
             solution[self._columns(names)] = self._solved(names, self._equations(names, kept))
-            solution[self._places["file"]], solution[self._wanted + self._late] = 1.0, -1.0
+            solution[self._places["file"]], solution[self._wanted + self.late] = 1.0, -1.0
             columns, here = factor * solution, np.flatnonzero(fold == k)
             squares = np.einsum("jp,jpq,jq->j", columns, self._products[here].sum(0), columns, optimize=True)
             count = sum((self.table.kept[self._blocks[block]].sum(0) for block in here), np.zeros(len(squares)))
@@ -139,9 +130,8 @@ class Regression:
 
     def coefficients(self, names: Sequence[str], part: str) -> np.ndarray:
         """Of one of the parts, in the unit of commands."""
-        place, here = list(self._columns(names)).index(self._places[part].start), self._places[part]
-        x = self._solved(names, self._equations(names))
-        return x[place : place + here.stop - here.start]
+        first, count = list(self._columns(names)).index(self._places[part].start), self.table.parts[part].shape[2]
+        return self._solved(names, self._equations(names))[first : first + count]
 
     def residual(self, names: Sequence[str]) -> Float[np.ndarray, "row n"]:
         """In the unit of commands."""
@@ -149,7 +139,7 @@ class Regression:
         solution[self._columns(names)] = self._solved(names, self._equations(names))
         solution[self._places["file"]] = 1.0
         explained = np.matmul(self._by_joint, (self._factors()[:, : self._wanted] * solution)[..., None])[..., 0].T
-        return self._whole[..., self._wanted + self._late] - explained
+        return self._whole[..., self._wanted + self.late] - explained
 
     def share(self, names: Sequence[str]) -> Float[np.ndarray, " n"]:
         """Of each joint's torques, what is left; of one without a command, of those that the found bodies take."""
@@ -263,17 +253,26 @@ class Regression:
             if None not in self._totals:
                 self._totals[None] = self._of_blocks().sum(0)
             summed = self._totals[None]
-        chosen, u, file = self._columns(names), self._wanted + self._late, self._places["file"].start
+        chosen, u, file = self._columns(names), self._wanted + self.late, self._places["file"].start
         places = np.concatenate([chosen, [u, file]])
         total = summed[places[:, None], places]
         square = total[-2, -2] - 2 * total[-2, -1] + total[-1, -1]
         return _Equations(total[:-2, :-2], total[:-2, -1] - total[:-2, -2], float(square))
 
     def _solved(self, names: Sequence[str], found: _Equations) -> Float[np.ndarray, " columns"]:
-        places = [(name, self._places[name]) for name in ("bodies", *names)]
-        positive = np.concatenate([np.full(p.stop - p.start, name.split()[0] in _POSITIVE) for name, p in places])
-        lower = np.where(positive, 0.0, -np.inf)
-        return bounded_minimum(found.matrix + self._prior(found.matrix, self._columns(names)), found.gradient, lower)
+        chosen = self._columns(names)
+        return bounded_minimum(found.matrix + self._prior(found.matrix, chosen), found.gradient, self._lower[chosen])
+
+    @property
+    def _lower(self) -> Float[np.ndarray, " columns"]:
+        """Below which coefficients cannot be."""
+        found = np.full(self._whole.shape[2], -np.inf)
+        for name, here in self._places.items():
+            if name == "armature":
+                found[here] = -self._scale * self.table.rotors
+            elif name.split()[0] in _POSITIVE:
+                found[here] = 0.0
+        return found
 
     @property
     def _precision(self) -> Float[np.ndarray, " columns"]:
@@ -290,7 +289,7 @@ class Regression:
     def _prior(self, matrix: Float[np.ndarray, "p p"], chosen: np.ndarray) -> Float[np.ndarray, "p p"]:
         """Bodies near the file's; of a machine without any drive with weights of the file's size on average over its
         joints, which the equations leave open: bodies that vanish would explain them all."""
-        bodies = self._places["bodies"].stop - self._places["bodies"].start
+        bodies = self.table.parts["bodies"].shape[2]
         found = np.diag(1e-10 * np.diagonal(matrix) + self._precision[chosen])
         for root in [] if self.table.driven.any() else np.unique(self.table.root):
             row = self.table.sizes[self.table.root == root].mean(0)

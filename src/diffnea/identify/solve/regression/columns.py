@@ -4,9 +4,8 @@ Bodies near the file's, armatures, friction of several forms, constant and posit
 gain, zero positions. All pass the filter that the measured torques pass.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +15,7 @@ from diffnea.actuators import Offset, for_robot
 from diffnea.batches import inertial_parameters, inverse_dynamics, regressor
 from diffnea.identify.problem.besides_bodies import besides_bodies
 from diffnea.identify.problem.measurements.rows import Batch, LowPass, Rows
+from diffnea.identify.solve.regression.pieces import Piece, piece_of, pieces, through
 from diffnea.robot import Robot
 
 # Files are off by about so much where a part is chosen: bodies may take up what that explains.
@@ -28,8 +28,6 @@ LEAST_WAVE = 0.5 * np.pi
 DIFFERENCE_STEP = 1e-4
 # Samples by which torques are sized; gravity below this share of inertia does not act.
 SIZED, FELT_GRAVITY = 500, 1e-2
-# Samples at once, and pieces of a long log that are looked at.
-PIECE, PIECES = 4096, 16
 
 
 @dataclass(frozen=True)
@@ -46,6 +44,7 @@ class Columns:
     ]  # of each joint's torques: what inertia and gravity of the file ask for, each by itself
     sizes: Float[np.ndarray, "n ten_n"]  # the share by which each change of bodies moves that size, where gravity acts
     moving: Float[np.ndarray, " n"]  # of each joint's torques, what accelerations take
+    rotors: Float[np.ndarray, " n"]  # what the file has at each joint
     root: Int[np.ndarray, " n"]  # the joint at the base that each hangs on
     far: np.ndarray  # (row, n), True where no filter reaches to a reversal of a joint
 
@@ -53,16 +52,6 @@ class Columns:
     def driven(self) -> np.ndarray:
         """Which joints have a command."""
         return np.asarray(np.any(self.wanted[..., 0] != 0, axis=0))
-
-
-class Piece(NamedTuple):
-    """A piece of rows: its samples, seconds between them, which recording each is of, and where in its course."""
-
-    rows: Rows
-    batch: Batch
-    dt: float | None
-    segment: Int[np.ndarray, " sample"]
-    course: Float[np.ndarray, " sample"]  # from −1 at the beginning of a recording to 1 at its end
 
 
 # Columns of more parts, (sample, n, k) each.
@@ -75,13 +64,13 @@ def columns(robot: Robot, several: Sequence[Rows], more: More | None = None) -> 
     speed = np.sqrt(np.mean(np.concatenate([rows.batch.qd for rows in several]) ** 2, axis=0)) + 1e-9
     rates = _rates(robot, np.concatenate([rows.batch.q for rows in several]))
     found, kept, segments, far = [], [], [], []
-    for k, i, batch, low_pass in _pieces(several):
+    for k, i, batch, low_pass in pieces(several):
         rows, weight = several[k], np.asarray(batch.weight if low_pass is None else low_pass.weight)
         first = i * len(weight)
         parts = _of_samples(robot, batch, basis, speed, rates)
         if more is not None:
-            parts |= more(robot, _piece(rows, batch, first))
-        found.append(parts if low_pass is None else {n: _through(low_pass.taps, p) for n, p in parts.items()})
+            parts |= more(robot, piece_of(rows, batch, first))
+        found.append(parts if low_pass is None else {n: through(low_pass.taps, p) for n, p in parts.items()})
         kept.append(weight > 0)
         place = np.minimum(first + np.arange(len(weight)), len(rows.segment) - 1)
         segments.append(1000 * k + rows.segment[place])
@@ -96,23 +85,16 @@ def columns(robot: Robot, several: Sequence[Rows], more: More | None = None) -> 
         np.concatenate(segments),
         several[0].dt is not None,
         *_sizes(robot, several, basis),
+        rotors=_rotors(robot),
         root=_roots(robot),
         far=np.concatenate(far),
     )
 
 
-def _pieces(several: Sequence[Rows]) -> Iterator[tuple[int, int, Batch, LowPass | None]]:
-    """An even choice of pieces of long logs: of which rows, the how-manieth, and what it holds."""
-    for k, rows in enumerate(several):
-        pieces = rows.pieces(PIECE)
-        for i in np.unique(np.linspace(0, len(pieces) - 1, PIECES).astype(int)).tolist():
-            yield k, i, *pieces[i]
-
-
 def of_signals(several: Sequence[Rows], signals: Callable[[Batch], np.ndarray]) -> Float[np.ndarray, "row n k"]:
     """Other columns of the same rows, from what they are before the filter, (sample, n, k)."""
-    parts = [(signals(batch), low_pass) for _, _, batch, low_pass in _pieces(several)]
-    return np.concatenate([each if low_pass is None else _through(low_pass.taps, each) for each, low_pass in parts])
+    parts = [(signals(batch), low_pass) for _, _, batch, low_pass in pieces(several)]
+    return np.concatenate([each if low_pass is None else through(low_pass.taps, each) for each, low_pass in parts])
 
 
 def at_centre(several: Sequence[Rows], name: str) -> Float[np.ndarray, "row n"]:
@@ -125,7 +107,7 @@ def at_centre(several: Sequence[Rows], name: str) -> Float[np.ndarray, "row n"]:
         blocks, size = low_pass.taps.shape
         return values[np.arange(len(low_pass.weight)) * size + (blocks * size - 1) // 2]
 
-    return np.concatenate([middle(batch, low_pass) for _, _, batch, low_pass in _pieces(several)])
+    return np.concatenate([middle(batch, low_pass) for _, _, batch, low_pass in pieces(several)])
 
 
 def of_reference(robot: Robot, several: Sequence[Rows], batch: Batch) -> dict[str, Float[np.ndarray, "state n k"]]:
@@ -133,6 +115,13 @@ def of_reference(robot: Robot, several: Sequence[Rows], batch: Batch) -> dict[st
     q, qd = (np.concatenate([getattr(rows.batch, key) for rows in several]) for key in ("q", "qd"))
     speed = np.sqrt(np.mean(qd**2, axis=0)) + 1e-9
     return _of_samples(robot, batch, body_basis(robot), speed, _rates(robot, q))
+
+
+def _rotors(robot: Robot) -> Float[np.ndarray, " n"]:
+    """The file's rotors about each joint, through gears where it has some."""
+    n = robot.num_joints
+    still = np.zeros((n, n))
+    return np.diag(besides_bodies(robot, still, still, np.eye(n)) - besides_bodies(robot, still, still, still))
 
 
 def _roots(robot: Robot) -> Int[np.ndarray, " n"]:
@@ -160,24 +149,6 @@ def _sizes(robot: Robot, several: Sequence[Rows], basis: np.ndarray) -> tuple[np
         square = np.sum(torque**2, axis=0) + 1e-300
         shares.append(np.einsum("sj,sjk->jk", torque, each @ basis) / square[:, None])
     return np.hypot(*both), np.where(acts[:, None], *shares), both[1]
-
-
-def _piece(rows: Rows, batch: Batch, first: int) -> Piece:
-    """The samples that begin with those of this row."""
-    size = 1 if rows.low_pass is None else rows.low_pass.taps.shape[1]
-    owner = np.minimum(first + np.arange(len(batch.q)) // size, len(rows.segment) - 1)
-    last = np.zeros(int(rows.segment.max()) + 1)
-    np.maximum.at(last, rows.segment, rows.sample)
-    course = 2 * rows.sample / np.maximum(last[rows.segment], 1) - 1
-    return Piece(rows, batch, None if rows.dt is None else rows.dt / size, rows.segment[owner], course[owner])
-
-
-def _through(taps: Float[np.ndarray, "blocks size"], values: Float[np.ndarray, "sample n k"]) -> np.ndarray:
-    """As `rows.through` without weights, in numpy: each shape is seen once, and XLA would compile it."""
-    blocks, size = taps.shape
-    count = len(values) // size - blocks + 1
-    parts = values.reshape(-1, size, *values.shape[1:])
-    return np.asarray(sum(np.tensordot(taps[k], parts[k : k + count], ((0,), (1,))) for k in range(blocks)))
 
 
 def _rates(robot: Robot, q: Float[np.ndarray, "sample n"]) -> Float[np.ndarray, " n"]:

@@ -105,17 +105,19 @@ def _gain(weighed: Regression, have: Sequence[str]) -> tuple[np.ndarray | None, 
     """
     driven = weighed.table.driven
     rotorless = [name for name in have if name != "armature"]  # which would stand in for the file's inertia
-    weighed.scale = np.ones_like(weighed.scale)
+    weighed.scale, factor = np.ones_like(weighed.scale), np.ones_like(weighed.scale)
     for _ in range(_GAIN_ROUNDS):
-        change = weighed.coefficients([*rotorless, "gain"], "gain")
-        weighed.scale = np.where(driven, weighed.scale * np.clip(1 + change, 0.1, 10.0), weighed.scale)
+        factor = np.where(driven, 1 + weighed.coefficients([*rotorless, "gain"], "gain"), 1.0)
+        weighed.scale = weighed.scale * np.clip(factor, 0.1, 10.0)
         weighed.settle([*rotorless, "gain"])
     scale, within = weighed.scale, weighed.left([*have, "gain"])
     weighed.scale = np.ones_like(scale)
     more = 0.5 * (weighed.left(have) - within - driven.sum() * np.log(weighed.rows))
     factors = np.log(scale[driven])
-    # Another unit is one factor for all, or nearly so; a joint by itself may have a file that is wrong.
-    if not (more > _NO_TORQUES and abs(factors.mean()) > factors.std()):
+    # Another unit is one factor for all, or nearly so; a joint by itself may have a file that is wrong. Of a command of
+    # the wrong sign, or of one that does nothing, less and less is taken.
+    found = np.all((factor > 0.5) & (factor < 2.0))
+    if not (found and more > _NO_TORQUES and abs(factors.mean()) > factors.std()):
         return None, 0.0
     weighed.scale = scale
     return np.where(driven, 1 / scale, 0.0), float(more)

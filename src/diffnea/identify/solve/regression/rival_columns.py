@@ -17,7 +17,8 @@ from jaxtyping import Bool, Float, Int
 from diffnea import batches
 from diffnea.identify.problem.measurements.noise import drawn_noise, is_noisy
 from diffnea.identify.problem.measurements.rows import Batch
-from diffnea.identify.solve.regression.columns import FILE_WIDTH, More, Piece
+from diffnea.identify.solve.regression.columns import FILE_WIDTH, More
+from diffnea.identify.solve.regression.pieces import Piece
 from diffnea.parameters.bodies import scale
 from diffnea.recordings.signal.smoothing import low_pass_gain
 from diffnea.recordings.signal.terms import WIDER
