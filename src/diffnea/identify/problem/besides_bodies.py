@@ -22,3 +22,10 @@ def besides_bodies(
         return qdd * np.asarray(robot.armature)
     bare = replace(robot, inertia=jax.tree.map(jnp.zeros_like, robot.inertia))
     return np.asarray(batches.inverse_dynamics(bare, *map(jnp.asarray, (q, qd, qdd))))
+
+
+def file_rotors(robot: Robot) -> Float[np.ndarray, " n"]:
+    """The file's rotors about each joint, with those of joints that follow it."""
+    n = robot.num_joints
+    still = np.zeros((n, n))
+    return np.diag(besides_bodies(robot, still, still, np.eye(n)) - besides_bodies(robot, still, still, still))

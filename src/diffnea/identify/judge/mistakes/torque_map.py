@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from diffnea import batches
-from diffnea.identify.problem.besides_bodies import besides_bodies
+from diffnea.identify.problem.besides_bodies import besides_bodies, file_rotors
 from diffnea.parameters.bodies import scale
 from diffnea.robot import Robot
 
@@ -129,7 +129,7 @@ def _unknowns(
     rows, n = motion.q.shape
     changes = np.matmul(inertial.reshape(rows, n, -1, 10).transpose(2, 0, 1, 3), BODY * body_changes(phi)[:, None])
     bodies = changes.transpose(1, 2, 0, 3).reshape(rows, n, -1)
-    turning = (BODY * np.asarray(robot.armature) * motion.qdd)[:, :, None] * np.eye(n)
+    turning = (BODY * file_rotors(robot) * motion.qdd)[:, :, None] * np.eye(n)
     own = [motion.qd / _spread(motion.qd), motion.way, np.ones_like(motion.q)]
     own += [motion.qdd / _spread(motion.qdd)] if rotors else []
     beside = [(size * each)[:, :, None] * np.eye(n) for each in own]

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from diffnea.actuators import Offset, for_robot
 from diffnea.batches import inertial_parameters, inverse_dynamics, regressor
-from diffnea.identify.problem.besides_bodies import besides_bodies
+from diffnea.identify.problem.besides_bodies import besides_bodies, file_rotors
 from diffnea.identify.problem.measurements.rows import Batch, LowPass, Rows
 from diffnea.identify.solve.regression.pieces import Piece, piece_of, pieces, through
 from diffnea.robot import Robot
@@ -85,7 +85,7 @@ def columns(robot: Robot, several: Sequence[Rows], more: More | None = None) -> 
         np.concatenate(segments),
         several[0].dt is not None,
         *_sizes(robot, several, basis),
-        rotors=_rotors(robot),
+        rotors=file_rotors(robot),
         root=_roots(robot),
         far=np.concatenate(far),
     )
@@ -115,13 +115,6 @@ def of_reference(robot: Robot, several: Sequence[Rows], batch: Batch) -> dict[st
     q, qd = (np.concatenate([getattr(rows.batch, key) for rows in several]) for key in ("q", "qd"))
     speed = np.sqrt(np.mean(qd**2, axis=0)) + 1e-9
     return _of_samples(robot, batch, body_basis(robot), speed, _rates(robot, q))
-
-
-def _rotors(robot: Robot) -> Float[np.ndarray, " n"]:
-    """The file's rotors about each joint, through gears where it has some."""
-    n = robot.num_joints
-    still = np.zeros((n, n))
-    return np.diag(besides_bodies(robot, still, still, np.eye(n)) - besides_bodies(robot, still, still, still))
 
 
 def _roots(robot: Robot) -> Int[np.ndarray, " n"]:

@@ -34,8 +34,10 @@ USUAL = ("viscous", "coulomb", "armature", "constant")
 MOST_DELAY = 8  # samples
 # Noise, scale and parts are found in turn.
 _TURNS = 2
-# A logarithm of evidence below this is not worth mentioning (Jeffreys).
-_MENTIONED = 0.5 * np.log(10)
+# A logarithm of evidence below the first is not worth mentioning, above the second it is strong (Jeffreys). Strong is
+# what is wanted of parts that few machines have.
+_MENTIONED, _STRONG = 0.5 * np.log(10), np.log(10)
+_SELDOM = ("grease", "offset", "calibration", "coupling")
 # Of a fold without rows nothing is left, with any part.
 _EMPTY_FOLD = 1e-9
 
@@ -163,11 +165,14 @@ def best_of_several(count: int) -> float:
     return -float(stdtrit(freedom, stdtr(freedom, -1.0) / max(count, 1)))
 
 
-def sure_gain(before: Float[np.ndarray, " fold"], after: Float[np.ndarray, " fold"], alike: int = 1) -> float:
-    """By how much folds that are left out become more probable, a logarithm; 0 where that may be chance."""
+def sure_gain(
+    before: Float[np.ndarray, " fold"], after: Float[np.ndarray, " fold"], alike: int = 1, least: float = _MENTIONED
+) -> float:
+    """By how much folds that are left out become more probable, a logarithm; 0 where that may be chance, or less than
+    counts."""
     gain, fall = float((before - after).sum()) / 2, np.log((before + _EMPTY_FOLD) / (after + _EMPTY_FOLD))
     sure = fall.mean() > best_of_several(alike) * np.std(fall, ddof=1) / np.sqrt(len(fall))
-    return gain if sure and gain > _MENTIONED else 0.0
+    return gain if sure and gain > least else 0.0
 
 
 @dataclass(frozen=True)
@@ -222,10 +227,11 @@ class _Greedy:
         """By how much blocks that are left out are predicted better, a logarithm; 0 where that may be chance.
 
         It is chance where the logarithm of their errors falls by less than one standard error over the folds, or where
-        it is not worth mentioning. What depends on positions must hold where joints have not been.
+        it is less than is wanted of such a part. What depends on positions must hold where joints have not been.
         """
         alike = [each for each in self.candidates if each.split()[0] == name.split()[0]]
-        return sure_gain(*self._left_out(names, name), len(alike))
+        least = _STRONG if name.split()[0] in _SELDOM else _MENTIONED
+        return sure_gain(*self._left_out(names, name), len(alike), least)
 
     def _left_out(self, names: Sequence[str], name: str) -> tuple[np.ndarray, np.ndarray]:
         """What is left of each fold without and with one more part."""
