@@ -142,17 +142,17 @@ class FileRegression:
         sure = as_good or mean_bound(gain, np.arange(FOLDS), options.judge).lower > 0
         if not sure or np.any((left > SAME * whole)[self.driven]) or not share[j] < options.judge.hint_better:
             return None
-        return Beaten(j, float(gain.mean()), float(before[j]), float(left[j]))
+        return Beaten(j, float(gain.mean()), before, left)
 
 
 @dataclass(frozen=True)
 class Beaten:
-    """The joint whose torques a rival explains best, what file and rival leave of them, and the rival's columns."""
+    """The joint whose torques a rival explains best, what file and rival leave of each joint's, and its columns."""
 
     joint: int
     gain: float  # of all joints, log
-    before: float
-    after: float
+    before: Float[np.ndarray, " n"]
+    after: Float[np.ndarray, " n"]
     names: tuple[str, ...] = ()
 
 

@@ -108,8 +108,9 @@ def _elsewhere(file: FileRegression, options: Options, moved: bool) -> tuple[Not
         move = size * expected_move(file.robot, unit), file.robot.joint_names[j]
         farthest[unit] = max(move, farthest.get(unit, move))
     moved_by = ", ".join(f"{name} by {size:.2g} {unit}" for unit, (size, name) in farthest.items())
-    values = {"before": found.before, "after": found.after, "moved": moved_by}
-    return (note("hint-placement", file.robot.joint_names[found.joint], **values),)
+    j = found.joint
+    values = {"before": float(found.before[j]), "after": float(found.after[j]), "moved": moved_by}
+    return (note("hint-placement", file.robot.joint_names[j], **values),)
 
 
 def _bending(file: FileRegression, options: Options) -> tuple[Note, ...]:
@@ -125,7 +126,8 @@ def _bending(file: FileRegression, options: Options) -> tuple[Note, ...]:
         return ()
     found, j, give = max(tried, key=lambda each: each[0].gain)
     unit = "N·m/rad" if file.robot.tree.revolute[j] else "N/m"
-    values = {"spring": 1 / give, "unit": unit, "before": found.before, "after": found.after}
+    left = {"before": float(found.before[found.joint]), "after": float(found.after[found.joint])}
+    values = {"spring": 1 / give, "unit": unit, **left}
     return (note("hint-bending", file.robot.joint_names[j], **values),)
 
 
@@ -134,13 +136,15 @@ def _drifting(file: FileRegression, options: Options) -> tuple[Note, ...]:
     found = file.beaten([DRIFTING], options)
     if found is None:
         return ()
-    usual, drift = (file.brings(found.names, kind)[found.joint] for kind in (FRICTION, (DRIFTING,)))
-    drift *= np.sqrt(3.0)  # from what it is on average to what it is at the end
-    if not usual - drift < options.judge.hint_better * (usual + drift):
+    usual, drift = (file.brings(found.names, kind) for kind in (FRICTION, (DRIFTING,)))
+    drift = np.sqrt(3.0) * drift  # from what it is on average to what it is at the end
+    least = np.where(file.driven, (usual - drift) / (usual + drift + 1e-300), 1.0)
+    j = int(np.argmin(least))
+    if not least[j] < options.judge.hint_better:
         return ()
-    torque = float(file.weighed.size()[found.joint] / file.weighed.scale[found.joint])
-    values = {"before": torque * found.before, "after": torque * found.after}
-    return (note("hint-friction-drift", file.robot.joint_names[found.joint], **values),)
+    torque = float(file.weighed.size()[j] / file.weighed.scale[j])
+    values = {"before": torque * float(found.before[j]), "after": torque * float(found.after[j])}
+    return (note("hint-friction-drift", file.robot.joint_names[j], **values),)
 
 
 def _compliance(file: FileRegression, found: Beaten, joint: int) -> float:
