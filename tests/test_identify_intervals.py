@@ -11,7 +11,7 @@ import diffnea as dn
 from diffnea.actuators.base import Role
 from diffnea.identify.determine.findings import linearised
 from diffnea.identify.determine.uncertainty.covariance import NORMAL_QUANTILE, Uncertainty, noise, uncertainty
-from diffnea.identify.determine.uncertainty.friction_curves import FrictionProfile
+from diffnea.identify.determine.uncertainty.friction_curves import FrictionProfile, with_fitted
 from diffnea.identify.determine.uncertainty.friction_jumps import without_friction_jumps
 from diffnea.identify.determine.uncertainty.input_timing import with_timing
 from diffnea.identify.determine.uncertainty.regressor_noise import bias
@@ -182,6 +182,27 @@ def test_static_friction_is_a_lower_bound_where_only_the_foot_of_its_peak_is_see
     stopped = dn.fit(ROBOT, recording, **asked, options=short)
     assert stopped.status == "stopped early" and "search-stopped" in stopped.verdict.codes
     assert fit.status == "converged" and "search-stopped" not in fit.verdict.codes
+
+
+def test_each_coefficient_has_one_interval_where_zeros_are_learned_too():
+    """Stribeck friction has its own by profiles."""
+    time, rate = np.arange(0, 12, 0.01), 2 * np.pi * np.array([0.31, 0.47])
+    q, qd, qdd = (np.sin(rate * time[:, None] + k * np.pi / 2) * rate**k for k in range(3))
+    model = dn.Model(ROBOT, dn.actuators.Stribeck.of(0.04, 0.02, 0.005, 4.0, num_joints=2))
+    u = torques(model, q, qd, qdd, 0 * q, np.sign(qd)).left + 2e-5 * np.random.default_rng(1).normal(size=q.shape)
+    recording = dn.Recording(time=time, q=q, qd=qd, qdd=qdd, u=u, joint_names=ROBOT.joint_names)
+    asked: dict[str, Any] = {"actuator": "stribeck", "loss": "torque", "method": "lm"}
+    fit = dn.fit(ROBOT, recording, **asked, learn=("inertia", "actuator", "calibration"))
+    names = [each.formula for each in fit.identifiable]
+    assert {f"viscous friction({joint})" for joint in ROBOT.joint_names} <= set(names)
+    assert len(set(names)) == len(names)
+
+
+def test_an_interval_by_a_profile_reaches_as_far_beyond_a_fit_that_ended_outside_of_it():
+    assert with_fitted(1.5, 1.0, 2.0) == (1.0, 2.0)
+    assert with_fitted(2.1, 1.0, 2.0) == (1.0, 2.6)
+    assert with_fitted(0.9, 1.0, 2.0) == (0.4, 2.0) and with_fitted(0.1, 1.0, 2.0) == (0.0, 2.0)
+    assert with_fitted(0.9, 1.0, np.inf) == (0.9, np.inf)
 
 
 def pushed(jump: float, often: int = 60) -> Linearised:

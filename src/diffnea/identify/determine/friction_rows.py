@@ -10,6 +10,7 @@ from diffnea.identify.determine.combinations import Combination, Interval
 from diffnea.identify.determine.parts import Parts, with_interval
 from diffnea.identify.determine.structure.coordinates import Coordinate, actuator_coordinates, actuator_vector
 from diffnea.identify.determine.uncertainty.covariance import NORMAL_QUANTILE
+from diffnea.identify.determine.uncertainty.friction_curves import with_fitted
 from diffnea.identify.notes import Note, note
 from diffnea.models import Model
 
@@ -23,7 +24,7 @@ def friction_rows(parts: Parts) -> tuple[list[Combination], list[Note]]:
     for profile in parts.friction:
         for role in (Role.VISCOUS, Role.KINETIC, Role.STATIC, Role.STRIBECK_VELOCITY):
             i = places[role, profile.joint]
-            entry, ends = entries[i], profile.intervals[role]
+            entry, ends = entries[i], with_fitted(float(values[i]), *profile.intervals[role])
             each = parts.coefficient(entry, float(values[i]), _coefficient(i))
             by = parts.force if entry.is_force else 1.0
             lower, upper = sorted(end / by for end in ends)
@@ -31,8 +32,6 @@ def friction_rows(parts: Parts) -> tuple[list[Combination], list[Note]]:
                 peak = bool(np.isfinite(profile.intervals[Role.STRIBECK_VELOCITY][1]))
                 notes.append(_open(replace(entry, unit=each.unit), lower, upper, peak))
                 continue
-            # A fit that ended elsewhere is no less possible for it.
-            lower, upper = min(lower, each.value), max(upper, each.value)
             std = (upper - lower) / (2 * NORMAL_QUANTILE)
             found.append(with_interval(each, Interval(each.value, std, lower, upper, True)))
     return found, notes

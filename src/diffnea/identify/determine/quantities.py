@@ -151,7 +151,8 @@ def _chosen(parts: Parts) -> list[Combination]:
     candidates += zero_positions(parts.problem, coordinates, parts.model)
     candidates += parts.divided(observables(parts.model.robot, coordinates.robot_slopes, True))
     candidates += [each for each in singles if each.kind != "actuator"]
-    candidates += [_local(coordinates, estimate, row, parts.model) for row in range(len(estimate.own))]
+    sums = [row for row, own in enumerate(estimate.own) if not parts.is_profiled(parts.entries[own])]
+    candidates += [_local(coordinates, estimate, row, parts.model) for row in sums]
     basis, chosen = np.zeros((len(estimate.own), 0)), []
     for each in candidates:
         found = estimate.interval(each.value, each.slopes, each.positive)

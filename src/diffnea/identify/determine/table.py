@@ -13,6 +13,7 @@ from diffnea import parameters
 from diffnea.files import Json
 from diffnea.identify.determine.combinations import Identifiability, Interval
 from diffnea.identify.determine.structure.coordinates import value_and_slopes
+from diffnea.identify.determine.uncertainty.friction_curves import with_fitted
 from diffnea.models import AbstractModel, Model
 
 
@@ -125,7 +126,7 @@ def _with_profiles(
     for place, interval in zip(chosen, found, strict=True):
         lower, upper = known.get(roles[place - first], (None, None)) if place >= first else (None, None)
         if lower is not None and upper is not None:
-            lower, upper = min(lower, interval.value), max(upper, interval.value)
+            lower, upper = with_fitted(interval.value, lower, upper)
             tells = bool(np.isfinite(upper) and lower > 0)
             interval = Interval(interval.value, (upper - lower) / (2 * 1.959964), lower, upper, tells)
         intervals.append(interval)

@@ -29,6 +29,16 @@ class FrictionProfile:
         return replace(self, intervals=kept)
 
 
+def with_fitted(value: float, lower: float, upper: float) -> tuple[float, float]:
+    """An interval by a profile, and one as wide about a fit that ended outside of it: both are possible."""
+    if lower <= value <= upper:
+        return lower, upper
+    if not np.isfinite(upper):
+        return min(lower, value), upper
+    half = (upper - lower) / 2
+    return max(0.0, min(lower, value - half)), max(upper, value + half)
+
+
 @dataclass(frozen=True)
 class Curves:
     """The misfit of every Stribeck velocity: products of the columns sign, v, one peak each, and the target."""
