@@ -5,7 +5,8 @@ import pytest
 from robots import random_robot, random_tree
 
 import diffnea as dn
-from diffnea.identify.judge.score import NOTHING, Score, not_predicted
+from diffnea.identify.judge.quick_motion import beyond_the_model
+from diffnea.identify.judge.score import NOTHING, Score
 from diffnea.identify.notes import note
 from diffnea.identify.options import JudgeOptions, Options
 from diffnea.identify.problem.measurements.preparation_notes import about_data
@@ -72,13 +73,37 @@ def test_motion_that_the_model_predicts_is_no_bending(error, said):
     """A joint that sticks and slips under its servo: 2 mrad that smoothing takes away, and the model has them."""
     quick = note("vibration", "elbow", low=2.1, high=7.9, times=15.0, size=2e-3)
     found = Score(None, (), (0.1, 0.5), (0.1, 0.1), ((1e-3, 1.1 * error), (1e-3, error)), None, 0, 8)
-    assert tuple(each.subject for each in not_predicted((quick,), found, ("waist", "elbow"))) == said
-    assert not_predicted((quick,), NOTHING, ("waist", "elbow")) == (quick,)
+    robot = random_robot(random_tree(0, 2), 0)
+    about = (quick,), dn.Model(robot, dn.actuators.for_robot("ideal", robot)), ()
+    assert tuple(each.subject for each in beyond_the_model(*about, found, ("waist", "elbow"), JudgeOptions())) == said
+    assert beyond_the_model(*about, NOTHING, ("waist", "elbow"), JudgeOptions()) == (quick,)
+
+
+@pytest.mark.parametrize(("driven", "said"), [(1.0, ()), (0.0, ("joint0",))])
+def test_motion_that_the_torques_explain_is_no_bending(driven, said):
+    """The same motion, once with all torques that it takes, and once with those of its slow part alone."""
+    q = positions(0, bending)[:, None]
+    robot = random_robot(random_tree(0, 1), 0)
+    slow, whole = (derivatives(q[:, 0], 1 / RATE, hertz) for hertz in (3.0, 80.0))
+    u = [
+        np.asarray(dn.inverse_dynamics(robot, *(getattr(each, key)[:, None] for key in ("q", "qd", "qdd"))))
+        for each in (slow, whole)
+    ]
+    log = dn.Recording(
+        time=np.arange(COUNT) / RATE, q=q, u=u[0] + driven * (u[1] - u[0]), joint_names=robot.joint_names
+    )
+    parts = split(log, None, robot.joint_names, 1, 0)
+    assert [each.subject for each in parts.limits] == list(robot.joint_names)
+    model = dn.Model(robot, dn.actuators.for_robot("ideal", robot))
+    left = beyond_the_model(parts.limits, model, parts.fitted, NOTHING, robot.joint_names, JudgeOptions())
+    assert len(left) == len(said)
 
 
 def test_the_verdict_begins_with_what_a_joint_that_bends_is_not_good_for():
     q = positions(0, bending)[:, None]
-    acceleration = np.gradient(np.gradient(q, axis=0), axis=0) * RATE**2
+    slow, other = (derivatives(each, 1 / RATE, 3.0).qdd for each in (q[:, 0], positions(3, bending)))
+    quick = derivatives(positions(3, bending), 1 / RATE, 80.0).qdd - other  # of another motion
+    acceleration = (slow + quick)[:, None]
     robot = random_robot(random_tree(0, 1), 0)
     log = dn.Recording(time=np.arange(COUNT) / RATE, q=q, u=acceleration, joint_names=robot.joint_names)
     fit = dn.fit(robot, log, actuator="ideal", loss="torque", method="lm")

@@ -15,8 +15,8 @@ from diffnea.identify.friction.before_choice import with_ways
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
 from diffnea.identify.judge.mistakes.hints import hints
+from diffnea.identify.judge.quick_motion import beyond_the_model
 from diffnea.identify.judge.rivals import rivals
-from diffnea.identify.judge.score import not_predicted
 from diffnea.identify.judge.verdict import ACCEPTED, Verdict, another_robot, judge
 from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.measurements.goals import are_goals
@@ -178,7 +178,8 @@ class Plan:
             notes = (*stopped, *still_joints(parts, asked.joint_names))
             strange = another_robot(before, outcome.model, asked.options.judge) if known and asked.from_file else ()
             strange, options = (*strange, *self._unexcited()), asked.options.judge
-            limits = not_predicted(parts.limits, metrics.fit, asked.joint_names)
+            quick = parts.limits, outcome.model, parts.fitted, metrics.fit, asked.joint_names
+            limits = beyond_the_model(*quick, asked.options.judge)
             said = asked.joint_names, problems, notes
             verdict = judge(metrics, judged, *said, strange, options=options, limits=limits)
             causes = self._causes(free, parts, outcome.model, verdict, bool(problems))

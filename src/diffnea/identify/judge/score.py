@@ -18,7 +18,6 @@ from diffnea.identify.judge.windows import (
     predicted,
     standing,
 )
-from diffnea.identify.notes import Note
 from diffnea.identify.problem.measurements.tracks import Track
 from diffnea.models import AbstractModel, Model
 
@@ -46,17 +45,6 @@ class Score:
 
 
 NOTHING = Score(None, (), (), (), (), None, 0, 0)
-
-
-def not_predicted(limits: Sequence[Note], found: Score, joint_names: Sequence[str]) -> tuple[Note, ...]:
-    """Of the motions that smoothing takes away those that a model does not predict: joints that stick and slip move
-    as quickly as joints that bend, but a model with friction is off by less than that motion, in positions as read."""
-
-    def predicted_motion(each: Note) -> bool:
-        joint = joint_names.index(each.subject)
-        return min((row[joint] for row in found.error_joints), default=np.inf) < float(str(each.values["size"]))
-
-    return tuple(each for each in limits if each.subject not in joint_names or not predicted_motion(each))
 
 
 def score(model: AbstractModel, tracks: Sequence[Track], cut: Windows | None) -> Score:

@@ -9,6 +9,7 @@ from diffnea.batches import regressor
 from diffnea.formats import flange
 from diffnea.identify.judge.assess import assess
 from diffnea.identify.judge.held_out import held_out
+from diffnea.identify.judge.quick_motion import beyond_the_model
 from diffnea.identify.judge.verdict import judge
 from diffnea.identify.notes import note
 from diffnea.identify.payload import Payload
@@ -116,10 +117,11 @@ def _result(
 ) -> Fit:
     spread, options = spread_of(parts.fitted), request.options
     metrics, judged = assess(model, before, parts, spread, True, True, options.judge)
+    limits = beyond_the_model(parts.limits, model, parts.fitted, metrics.fit, request.joint_names, options.judge)
     return Fit(
         model=model,
         metrics=metrics,
-        verdict=judge(metrics, judged, request.joint_names, [], lightness(payload), (), options.judge, parts.limits),
+        verdict=judge(metrics, judged, request.joint_names, [], lightness(payload), (), options.judge, limits),
         loss=solved.loss,
         history=(solved.loss,),
         notes=(*about_data(request.given, parts), note("payload-frame", frame=payload.frame)),
