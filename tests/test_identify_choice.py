@@ -94,6 +94,16 @@ def test_rotors_of_the_file_that_are_too_large_are_learned_and_nothing_stands_in
     assert set(found.actuator.split("+")) == {"viscous", "coulomb"}, [str(note) for note in found.notes]
 
 
+def test_a_torque_that_depends_on_positions_is_found_and_said_to_be_of_something_that_is_there(robot):
+    """Of the second wave, which gravity has not."""
+    with jax.enable_x64(True):
+        cable = dn.actuators.Offset.none(2, harmonics=3)
+        cable = replace(cable, cosine=cable.cosine.at[:, 1].set(0.4), sine=cable.sine.at[:, 1].set(-0.3))
+        found = chosen(robot, recorded(robot, cable))
+    assert "offset" in found.actuator
+    assert "cables" in next(str(each) for each in found.notes if each.code == "chosen-offset")
+
+
 def test_commands_of_the_wrong_sign_get_no_gain(robot):
     """Less and less of such a command would be taken, and what is left looks like a joint without a motor."""
     with jax.enable_x64(True):

@@ -40,6 +40,7 @@ SAID = {
     "hint-small-motion": "good for motions like these",
     "hint-slow-motion": "good for motions like these",
     "chosen-coupling": "the file may not be that of this machine",
+    "chosen-offset": "the file may not be that of this machine",
 }
 WORSE = 3.0  # a fresh error is bad beyond this multiple of the right set-up's
 

@@ -83,6 +83,8 @@ SENTENCES: dict[str, str] = {
     "chosen-part": "{subject} raises the log evidence by {gain:.3g}",
     "chosen-coupling": "joints that rub together are geared together, as in many wrists; where no gear does, the "
     "file is not quite that of this machine: look at its axes and bodies",
+    "chosen-offset": "torques that depend on positions alone are of cables, springs or magnets; where there are none, "
+    "the file is not quite that of this machine: look at its lengths, axes and bodies",
     "chosen-ripple": "{subject}: a torque comes again {often:.4g} times a turn, log evidence {gain:.3g}",
     "chosen-gain": "commands are no torques of this robot: its file takes {factor:.3g} N·m (or N) a unit; gain is "
     "learned, and masses are known up to a factor unless one of them is",

@@ -168,6 +168,7 @@ def _choice(
     kept = ("inertia", "actuator", *more) if named is None else named
     said = [note("chosen-part", _spoken(part, robot), gain=more) for part, more in found.gains]
     said += [note("chosen-coupling")] if coupled else []
+    said += [note("chosen-offset")] if "offset" in parts else []
     names_of = robot.joint_names
     said += [note("chosen-ripple", names_of[each.joint], often=each.often, gain=each.gain) for each in waves]
     if found.gain is not None:
