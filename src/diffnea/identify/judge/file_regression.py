@@ -28,8 +28,9 @@ from diffnea.identify.solve.regression.rival_columns import (
 from diffnea.models import Model
 from diffnea.robot import Robot
 
-# Of a joint's torques: what explains less is of no use, however exact the data.
-NO_USE = 1e-3
+# Of a joint's torques: what explains less is of no use, however exact the data; and a fit that leaves less of all of
+# them meets the data exactly, as no rival could better.
+NO_USE, FULLY_MET = 1e-3, 1e-5
 # A joint that has fewer of its rows left than this share turns back so often that they tell little without the others.
 ENOUGH_CLEAR = 1 / 3
 # Parts that may stand in for what is wrong with a file: where it is right few machines have them.
@@ -94,7 +95,9 @@ class FileRegression:
         return replace(self, weighed=like(self.weighed, cleared))
 
     def open(self, options: Options) -> bool:
-        """Whether the file leaves so much that something could leave less than half of it."""
+        """Whether the file leaves so much that something could leave less than half of it, and the fit something."""
+        if np.all(self.own[self.driven] < FULLY_MET):
+            return False
         left = _over_folds(self.left(self.plain))
         return bool(np.any(self.driven & (self.noise < options.judge.hint_better * left)))
 
