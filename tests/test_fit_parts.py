@@ -11,6 +11,7 @@ import diffnea as dn
 from diffnea import parameters
 from diffnea.cli.commands.fit import Fit
 from diffnea.cli.inputs import read_robot
+from diffnea.identify.determine.zero_positions import far_zeros
 
 ZEROS = np.array([0.06, -0.09])
 
@@ -77,6 +78,13 @@ def test_a_payload_is_found_at_the_last_link_alone(robot):
     unchanged(fit.robot, robot, "placement", "armature", "damping", "gravity")
     assert {row.name.split()[0] for row in fit.table} == {robot.link_names[-1]}
     assert fit.config["links"] == list(robot.link_names[-1:])
+
+
+def test_a_zero_that_is_far_from_the_file_s_is_told(robot):
+    found = far_zeros(robot, rezeroed(robot, np.array([0.5, -2.0])))
+    assert [(each.code, each.subject) for each in found] == [("far-zero", "joint1"), ("far-zero", "joint2")]
+    np.testing.assert_allclose([each.values["by"] for each in found], [0.5, -2.0], rtol=1e-9)
+    assert far_zeros(robot, rezeroed(robot, ZEROS)) == []
 
 
 def test_a_calibration_finds_the_zeros_and_leaves_the_masses(robot):

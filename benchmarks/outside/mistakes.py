@@ -146,7 +146,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "u_flipped": ("hint-input-sign",),
     "q_swapped": ("hint-positions-swapped", "hint-swapped"),
     "u_swapped": ("hint-inputs-swapped", "hint-swapped"),
-    "q_quarter": ("hint-zero", "hint-gravity"),
+    "q_quarter": ("hint-zero", "hint-gravity", "far-zero"),
     "degrees": ("hint-degrees",),
     "milliseconds": ("hint-time-unit",),
     "clock_doubled": ("hint-clock",),

@@ -8,8 +8,8 @@ Wrong and right set-ups take turns, and so do mistakes and machines, so that a r
 The fresh error of a fit is that of its predictions of another log, without mistakes, of the machine as it is: over
 0.5 s in spreads of the joints, and of forces as a share of the inputs' spread. That of a wrong set-up that was accepted
 is compared with that of the right set-up of the same machine; others predict nothing. Where a fit says that inputs act
-late, are in another unit or are goals, and has learned so, the other log's inputs are as the same recorder would have
-them; from goals no forces follow.
+late, are in another unit or are goals, or that positions are counted from elsewhere, and has learned so, the other
+log's are as the same recorder would have them; from goals no forces follow.
 """
 
 import argparse
@@ -30,8 +30,8 @@ OFF = 0.15  # how far files are off; rotors are as in a data sheet, right
 ROBOT = 200  # seed of the first robot of each family, unless another is asked for
 RIGHT = 7  # robots of each family that are fitted without a mistake
 WRONG = ("planar2", "rpr", "tree4", "planar3")  # families that mistakes are made with
-# What a fit has found out about inputs and learned, and says: it predicts logs of the same recorder.
-DELAY, GAIN, SERVO = "chosen-delay", "chosen-gain", "chosen-servo"
+# What a fit has found out about inputs and zeros and learned, and says: it predicts logs of the same recorder.
+DELAY, GAIN, SERVO, ZERO = "chosen-delay", "chosen-gain", "chosen-servo", "far-zero"
 ERRORS = {"rollout": "roll-outs", "torque": "forces"}  # of fresh predictions, by name
 # What an accepted fit says against itself, by the codes of its notes.
 SAID = {
@@ -104,6 +104,9 @@ def run(key: str, every: dict[str, tuple[Experiment, Mistake]]) -> dict[str, Any
         return _record(said, None, None)
     fresh = replace(experiment, run=experiment.run + 500, noise="none", process=0.0, amplitude=1.0, pace=1.0, drift=1.0)
     unseen = simulate(fresh)
+    if ZERO in said.codes:
+        shown = mistake.log({"time": unseen.time, "q": unseen.true_q, "u": unseen.u}, machine, unseen)["q"]
+        unseen = replace(unseen, true_q=shown)
     logged = mistake.log({"time": unseen.time, "q": unseen.q, "u": unseen.u}, machine, unseen)["u"]
     rolled = replace(unseen, u=logged) if {DELAY, GAIN, SERVO} & {*said.codes} else unseen
     pushed = replace(unseen, u=logged) if GAIN in said.codes and DELAY not in said.codes else unseen  # at one instant

@@ -1,5 +1,6 @@
 """How a fit runs, in five stages: prepare the data, pose the problem, solve it, determine what it tells, judge it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -10,6 +11,7 @@ import numpy as np
 from diffnea import parameters
 from diffnea.actuators import AbstractActuator
 from diffnea.identify.determine.findings import knowledge
+from diffnea.identify.determine.zero_positions import far_zeros
 from diffnea.identify.estimation import Estimator, Outcome
 from diffnea.identify.friction.before_choice import with_ways
 from diffnea.identify.judge.assess import assess
@@ -167,6 +169,13 @@ class Plan:
         said = scope(self.request.joint_names, self.request.options.judge)
         return tuple(each for each in said if each.code not in verdict.codes)
 
+    def _zeros(self, free: Unknowns, found: AbstractModel) -> Sequence[Note]:
+        """Zero positions that were learned and are far from the file's."""
+        given = self.request.given
+        if "calibration" not in free.named or not isinstance(given, Robot) or not isinstance(found, Model):
+            return ()
+        return far_zeros(given, found.robot)
+
     def _fit(self, free: Unknowns, parts: Split, before: AbstractModel, outcome: Outcome, problems: list[Note]) -> Fit:
         asked, spread = self.request, spread_of(parts.fitted)
         known = not self.guessed
@@ -198,6 +207,7 @@ class Plan:
                 *self.guessed,
                 *(self.choice.notes if self.choice else ()),
                 *outcome.notes,
+                *self._zeros(free, outcome.model),
                 *self._scope(verdict),
             ),
             config=asked.config(free.named, parts),

@@ -6,9 +6,13 @@ import numpy as np
 
 from diffnea.identify.determine.structure.coordinates import Coordinates
 from diffnea.identify.determine.structure.observables import Observable
+from diffnea.identify.notes import Note, note
 from diffnea.identify.problem.linearised import Linearised
 from diffnea.models import Model
 from diffnea.robot import Robot
+
+# rad: encoders that were set to the file's zero are nearer.
+FAR_ZERO = 0.1
 
 
 def zero_positions(problem: Linearised, coordinates: Coordinates, model: Model) -> list[Observable]:
@@ -19,6 +23,12 @@ def zero_positions(problem: Linearised, coordinates: Coordinates, model: Model) 
         name, measure = f"zero position of {robot.tree.joint_names[i]}", _measure(robot, i, value)
         found.append(Observable(name, unit, "kinematics", value, slopes, measure))
     return found
+
+
+def far_zeros(robot: Robot, found: Robot) -> list[Note]:
+    """Of joints that turn those whose zero a fit has moved so far that file or log count from elsewhere."""
+    by = {name: _apart(robot, i, found) for i, name in enumerate(robot.tree.joint_names) if robot.tree.revolute[i]}
+    return [note("far-zero", name, by=angle) for name, angle in by.items() if abs(angle) > FAR_ZERO]
 
 
 def _unit(robot: Robot, joint: int) -> str:
