@@ -71,7 +71,7 @@ SENTENCES: dict[str, str] = {
     "trajectory-kept-warm-start": "trajectory loss: no better than its warm start on roll-outs; the warm start is kept",
     "zero-moved": "the zero of {subject} differs from the other recordings'; moved by {by:+.3g} at {joint} (rad or m)",
     "far-zero": 'positions of joint "{subject}" are counted from elsewhere than in the robot file: the fit has moved '
-    "its zero by {by:+.3g} rad, which the identified file has",
+    "its zero by {by:+.3g} rad, as the written robot file has it",
     "still": 'joint "{subject}" never moves in these data',
     # Before a fit starts.
     "no-masses": "the robot file has no masses: bars of water of the links' lengths stand in, {mass:.3g} kg in all; "

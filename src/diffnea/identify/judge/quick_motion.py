@@ -46,7 +46,8 @@ def _explained(each: Note, joint: int, model: AbstractModel, tracks: Sequence[Tr
         return False
     if not any(track.terms is not None for track in tracks):
         return False
-    quick, slow = (_rows(model, tracks, high, upto) for upto in (high / WIDER, low))
+    smoothed = [_smoothed_to(track, high) for track in tracks]
+    quick, slow = (torque_rows(model, [_up_to(track, hertz) for track in smoothed]) for hertz in (high / WIDER, low))
     left, taken = (
         _power(quick, joint, beside) - _power(slow, joint, beside)
         for beside in (0.0, 1.0)  # of what the motion takes beyond what drives bring, and of all
@@ -54,18 +55,19 @@ def _explained(each: Note, joint: int, model: AbstractModel, tracks: Sequence[Tr
     return bool(left < options.hint_better**2 * taken)
 
 
-def _rows(model: Model, tracks: Sequence[Track], wide: float, upto: float) -> TorqueRows:
-    """Balances of torques up to one frequency, of positions that are smoothed little."""
-    return torque_rows(model, [_smoothed_to(track, wide, upto) for track in tracks])
-
-
-def _smoothed_to(track: Track, wide: float, upto: float) -> Track:
+def _smoothed_to(track: Track, wide: float) -> Track:
+    """With states that keep more than the fit's, up to `wide` Hz."""
     if track.terms is None or track.dt is None:
         return track
     found = joint_by_joint(track.measured, track.dt, wide)
     q, qd, qdd = (np.column_stack([getattr(each, key) for each in found]) for key in ("q", "qd", "qdd"))
     u = np.column_stack([held(column, track.dt, wide, 0.0) for column in track.u.T])
-    return replace(track, terms=Terms(q, qd, qdd, u, wide, upto))
+    return replace(track, terms=Terms(q, qd, qdd, u, wide, wide / WIDER))
+
+
+def _up_to(track: Track, hertz: float) -> Track:
+    """With equations compared up to a frequency."""
+    return track if track.terms is None else replace(track, terms=replace(track.terms, bandwidth=hertz))
 
 
 def _power(rows: TorqueRows, joint: int, beside: float) -> float:
