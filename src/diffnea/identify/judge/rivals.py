@@ -162,9 +162,10 @@ def _least_give(file: FileRegression, joint: int, options: Options) -> float:
 
 def _without(mistake: Hypothesis, rows: Rows) -> Rows:
     """Rows of the data as they would be without a mistake."""
-    batch, n = rows.batch, rows.batch.q.shape[1]
-    way = np.sign(batch.qd) if batch.way is None else np.asarray(batch.way)[:, :n]
-    changed = [mistake.motion(Motion(batch.q, batch.qd, batch.qdd, u, way)) for u in np.swapaxes(batch.u, 0, 1)]
+    batch = rows.batch
+    changed = [
+        mistake.motion(Motion(batch.q, batch.qd, batch.qdd, u, batch.joints_way)) for u in np.swapaxes(batch.u, 0, 1)
+    ]
     first, inputs = changed[0], np.stack([each.u for each in changed], axis=1)
     moved = replace(rows, batch=batch._replace(q=first.q, qd=first.qd, qdd=first.qdd, u=inputs, way=first.way))
     kept = np.abs(mistake.motion(Motion(*[rows.weight] * 5)).way)

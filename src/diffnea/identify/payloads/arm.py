@@ -87,7 +87,7 @@ def _columns(model: Model, rows: Rows, move: np.ndarray) -> Float[np.ndarray, "r
     """Of the payload's ten numbers, and of viscous and dry friction."""
     q, qd, qdd = (np.asarray(array) for array in rows.batch[:3])
     n = q.shape[1]
-    way = np.sign(qd) if rows.batch.way is None else np.asarray(rows.batch.way)[:, :n]
+    way = rows.batch.joints_way
     inertia = np.asarray(regressor(model.robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))[..., -10:] @ move
     both = np.concatenate([inertia, qd[:, :, None] * np.eye(n), way[:, :, None] * np.eye(n)], axis=2)
     clear = None if rows.low_pass is None else rows.low_pass._replace(weight=np.ones_like(rows.low_pass.weight))

@@ -37,6 +37,11 @@ class Batch(NamedTuple):
         """Some of the samples."""
         return Batch(*(None if array is None else array[rows] for array in self))
 
+    @property
+    def joints_way(self) -> Float[np.ndarray, "sample n"]:
+        """The way of the joints alone; where it is not known, that of their velocities."""
+        return np.sign(self.qd) if self.way is None else np.asarray(self.way)[:, : self.qd.shape[1]]
+
 
 def together(parts: Sequence[Batch]) -> Batch:
     """The samples of several batches, one after the other."""

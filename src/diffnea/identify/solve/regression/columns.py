@@ -157,8 +157,8 @@ def _of_samples(
 ) -> dict[str, np.ndarray]:
     """(sample, n, k) of each part; the name "" stands for the commands, one column a delay."""
     q, qd, qdd, commands = (np.asarray(array) for array in batch[:4])
-    n, each = q.shape[1], np.eye(q.shape[1])
-    way = np.sign(qd) if batch.way is None else np.asarray(batch.way)[:, :n]
+    each = np.eye(q.shape[1])
+    way = batch.joints_way
     inertia = np.asarray(regressor(robot, jnp.asarray(q), jnp.asarray(qd), jnp.asarray(qdd)))
     taken = inertia @ np.asarray(inertial_parameters(robot)) + besides_bodies(robot, q, qd, qdd)
 

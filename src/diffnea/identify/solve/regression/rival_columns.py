@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 
 from diffnea import batches
 from diffnea.identify.problem.measurements.noise import drawn_noise, is_noisy
-from diffnea.identify.problem.measurements.rows import Batch
 from diffnea.identify.solve.regression.columns import FILE_WIDTH, More
 from diffnea.identify.solve.regression.pieces import Piece
 from diffnea.parameters.bodies import scale
@@ -99,19 +98,16 @@ def _turn(axis: int, angle: float) -> Float[np.ndarray, "3 3"]:
 def _drifting(piece: Piece) -> Float[np.ndarray, "sample n two_n"]:
     """Each joint's dry and viscous friction, by the course."""
     each = np.eye(piece.batch.q.shape[1])
-    rubs = [piece.course[:, None, None] * signal[:, :, None] * each for signal in (_way(piece.batch), piece.batch.qd)]
+    rubs = [
+        piece.course[:, None, None] * signal[:, :, None] * each for signal in (piece.batch.joints_way, piece.batch.qd)
+    ]
     return np.concatenate(rubs, axis=2)
-
-
-def _way(batch: Batch) -> Float[np.ndarray, "sample n"]:
-    """The direction of friction."""
-    return np.sign(batch.qd) if batch.way is None else np.asarray(batch.way)[:, : batch.q.shape[1]]
 
 
 def _bending(robot: Robot, piece: Piece, joint: int, late: int) -> Float[np.ndarray, "sample n 4"]:
     """What the spring's torque, of motor, rotor, viscous and dry friction, does to all torques by moving the link."""
     batch, n = piece.batch, robot.num_joints
-    torque = np.stack([batch.u[:, late], batch.qdd, batch.qd, _way(batch)])[:, :, joint]
+    torque = np.stack([batch.u[:, late], batch.qdd, batch.qd, batch.joints_way])[:, :, joint]
     each, links = np.eye(n)[joint], replace(robot, armature=jnp.zeros_like(robot.armature))
     return np.stack([_displaced(links, piece, np.outer(-one, each)) for one in torque], axis=2)
 
